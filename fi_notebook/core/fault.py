@@ -1,0 +1,172 @@
+"""What goes wrong, where and when: faults, and the plans that hold them.
+
+A `Fault` is plain data; `fi_notebook.faults` knows what its model does, and
+``fi_notebook.config`` how a plan is written as ``injector.json``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from fi_notebook.core.site import Site, Target
+from fi_notebook.core.steps import Steps
+
+__all__ = ["Anchor", "Elements", "Fault", "FaultPlan"]
+
+Elements = str | Mapping[str, Any]
+"""Which elements: a word (``"all"``) or a one-key mapping (``{"index": [0, 3]}``)."""
+
+EVERY_STEP = Steps.parse("0-")
+"""The steps of a fault that says nothing of steps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """Where a clicked call stood in the golden run, to notice that a script changed.
+
+    Attributes:
+        phase: Phase of the call.
+        module: Module path of the call.
+        module_call: Which call of that module, from 1; 0 where there is none.
+        ordinal: Which call of this operator inside (phase, module call), from 1.
+    """
+
+    phase: str
+    module: str
+    module_call: int
+    ordinal: int
+
+    @classmethod
+    def of(cls, site: Site) -> Anchor:
+        """The anchor of a site of the golden run."""
+        return cls(site.phase, site.module, site.module_call, site.ordinal)
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One fault: site pattern, fault model, elements, trigger and seed.
+
+    Attributes:
+        id: Name within its plan; part of what seeds the fault's randomness.
+        target: Which calls and outputs.
+        model: Name of the fault model, such as ``bitflip``.
+        parameters: Parameters of the fault model by name.
+        elements: Which elements of the tensor.
+        steps: In which steps, counted from 0.
+        seed: Seed of the fault's own generator.
+        modules: Module filter; None is no filter, an empty tuple chooses nothing.
+        code: Source-line filter such as ``run.py[83]``; empty is no filter.
+        phases: Phases in which it may strike; empty is all of them.
+        scope: ``value`` (only readers of this output see it) or ``storage``
+            (a view's base is written, so that the fault persists).
+        micro_batches: In which root forwards of a step, from 0; None is all.
+        probability: Chance of each firing, drawn from the fault's own generator.
+        times: How many times it fires at most, over the whole run; None is no limit.
+        ranks: Which ranks; None is all of them.
+        anchor: Where the clicked call stood, or None where nothing was clicked.
+        enabled: False where it is kept in the plan but switched off.
+    """
+
+    id: str
+    target: Target
+    model: str
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    elements: Elements = "all"
+    steps: Steps = EVERY_STEP
+    seed: int = 0
+    modules: tuple[str, ...] | None = None
+    code: tuple[str, ...] = ()
+    phases: tuple[str, ...] = ()
+    scope: str = "value"
+    micro_batches: Steps | None = None
+    probability: float = 1.0
+    times: int | None = None
+    ranks: Steps | None = None
+    anchor: Anchor | None = None
+    enabled: bool = True
+
+    def __str__(self) -> str:
+        """One line for people: ``f1: bitflip(bit=31) at relu*2:0, step 0``."""
+        arguments = ", ".join(f"{key}={value!r}" for key, value in self.parameters.items())
+        where = "" if self.elements == "all" else f" on {self.elements}"
+        return f"{self.id}: {self.model}({arguments}){where} at {self.target}, step {self.steps}"
+
+    def __hash__(self) -> int:
+        """Hash of the identity; parameters are compared, not hashed."""
+        return hash((self.id, self.target, self.model, self.seed))
+
+
+@dataclass(frozen=True, slots=True)
+class FaultPlan:
+    """An ordered list of faults and how a run with them is logged.
+
+    Attributes:
+        faults: The faults, struck in this order where several meet at one site.
+        modules: Modules whose calls are logged; None is every module that a fault
+            names.
+        log_steps: Steps whose calls are logged although no fault is due in them.
+        ignore: Operator packets that are counted but not logged, and struck only
+            where a target names them; None is the stated default.
+        verbosity: ``quiet``, ``normal`` or ``verbose``.
+    """
+
+    faults: tuple[Fault, ...] = ()
+    modules: tuple[str, ...] | None = None
+    log_steps: Steps | None = None
+    ignore: tuple[str, ...] | None = None
+    verbosity: str = "normal"
+
+    def __iter__(self) -> Iterator[Fault]:
+        """The faults in order."""
+        return iter(self.faults)
+
+    def __len__(self) -> int:
+        """How many faults the plan holds."""
+        return len(self.faults)
+
+    def __getitem__(self, key: int | str) -> Fault:
+        """A fault by position or by id."""
+        if isinstance(key, int):
+            return self.faults[key]
+        for fault in self.faults:
+            if fault.id == key:
+                return fault
+        raise KeyError(key)
+
+    def with_fault(self, fault: Fault) -> FaultPlan:
+        """The plan with the fault added at the end, or in place of its namesake."""
+        ids = [known.id for known in self.faults]
+        if fault.id not in ids:
+            return replace(self, faults=(*self.faults, fault))
+        kept = [fault if known.id == fault.id else known for known in self.faults]
+        return replace(self, faults=tuple(kept))
+
+    def without(self, fault_id: str) -> FaultPlan:
+        """The plan without the fault of this id."""
+        return replace(self, faults=tuple(f for f in self.faults if f.id != fault_id))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The plan as the mapping that ``injector.json`` holds."""
+        from fi_notebook import config
+
+        return config.to_dict(self)
+
+    @classmethod
+    def load(cls, source: str | Path | Mapping[str, Any]) -> FaultPlan:
+        """Read a plan from a path or a mapping.
+
+        Raises:
+            PlanError: Names the place in the file, what stood there, what was expected.
+        """
+        from fi_notebook import config
+
+        return config.load(source)
+
+    def save(self, path: str | Path) -> None:
+        """Write the plan to a file, whole or not at all."""
+        from fi_notebook import config
+
+        config.save(self, path)

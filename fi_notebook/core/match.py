@@ -1,0 +1,121 @@
+"""Filters over modules and source lines, the same in Python, JSON and the widget.
+
+    module  "layer"      the module and everything below
+            "layer.*"    globs; "" is the root, which is the whole model
+    code    "run.py[83]" any frame of the call's stack; also "run.py", "In [5][3]"
+
+Wrapper prefixes (``module.`` of DDP, ``_orig_mod.`` of torch.compile and the like)
+may be left out of a module filter.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
+from typing import NamedTuple
+
+from fi_notebook.core.site import ALL_PARAMETERS, LOSS_FUNCTION, OUTSIDE, Frame
+from fi_notebook.errors import SiteError, did_you_mean
+
+__all__ = ["CodeFilter", "check_modules", "module_matches", "unwrapped"]
+
+_WRAPPERS = ("_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module")
+_NOT_MODULES = (LOSS_FUNCTION, OUTSIDE, ALL_PARAMETERS)
+_CODE = re.compile(r"(?P<file>.+?)(?:\[(?P<line>\d+)\]|:(?P<colon>\d+))?")
+
+
+def unwrapped(name: str) -> str:
+    """The module path without the parts that wrappers add."""
+    parts = [part for part in name.split(".") if part not in _WRAPPERS]
+    return ".".join(parts[1:] if parts[:1] == ["module"] else parts)
+
+
+def module_matches(pattern: str, names: Iterable[str]) -> bool:
+    """Whether a module filter chooses a module that has these names.
+
+    Args:
+        pattern: Dotted path or glob; ``""`` is the root and so the whole model.
+        names: Every name of the module; a shared module has several.
+    """
+    wanted = (pattern, unwrapped(pattern))
+    return any(
+        _below(want, form)
+        for name in names
+        for form in ((name,) if name in _NOT_MODULES else (name, unwrapped(name)))
+        for want in wanted
+    )
+
+
+def _below(pattern: str, name: str) -> bool:
+    if name in _NOT_MODULES:
+        return pattern == name
+    if pattern in ("", name):
+        return True
+    if not any(wildcard in pattern for wildcard in "*?["):
+        return name.startswith(pattern + ".")
+    parts = name.split(".")
+    return any(fnmatchcase(".".join(parts[: n + 1]), pattern) for n in range(len(parts)))
+
+
+def check_modules(patterns: Iterable[str], known: Iterable[str]) -> None:
+    """Refuse a module filter that chooses nothing.
+
+    Args:
+        patterns: The filters.
+        known: Every module name there is.
+
+    Raises:
+        SiteError: Names the filter and the nearest module names.
+    """
+    names = [*known, LOSS_FUNCTION, OUTSIDE]
+    for pattern in patterns:
+        if not any(module_matches(pattern, (name,)) for name in names):
+            raise SiteError(f"no module {pattern!r}{did_you_mean(pattern, names)}")
+
+
+class CodeFilter(NamedTuple):
+    """A file and, where given, a line of it.
+
+    Attributes:
+        file: Path, or the tail of one, with forward slashes; or ``In [5]``.
+        line: Line number from 1, or None for the whole file.
+    """
+
+    file: str
+    line: int | None
+
+    @classmethod
+    def parse(cls, text: str) -> CodeFilter:
+        """Read a filter from text such as ``run.py[83]`` or ``In [5][3]``.
+
+        Raises:
+            SiteError: The text is empty or not text.
+        """
+        match = _CODE.fullmatch(text.strip()) if isinstance(text, str) else None
+        if match is None:
+            raise SiteError(
+                f"cannot read {text!r} as a source line; expected 'run.py[83]', "
+                "'run.py' or 'In [5][3]'"
+            )
+        file, line = match["file"], match["line"] or match["colon"]
+        if re.fullmatch(r"In ?\[\d+\]?", text.strip()):  # a whole cell: its number is no line
+            file, line = text.strip(), None
+        return cls(_normal(file), None if line is None else int(line))
+
+    def matches(self, frames: Sequence[Frame]) -> bool:
+        """Whether any of the frames is the line that this filter names."""
+        return any(
+            self.line in (None, frame.line) and self._names(_normal(frame.file))
+            for frame in frames
+        )
+
+    def _names(self, file: str) -> bool:
+        return file == self.file or file.endswith("/" + self.file)
+
+
+def _normal(path: str) -> str:
+    text = re.sub(r"^In ?\[(\d+)\]$", r"In [\1]", path.replace("\\", "/"))
+    while text.startswith("./"):
+        text = text[2:]
+    return text

@@ -1,0 +1,345 @@
+"""The record of a replay: what struck, what it changed, and how it ended.
+
+A `Run` holds plain records: `Injection` for each firing, `NotInjected` for each
+fault that did not strike, a `Comparison` of the faulty against the golden run,
+and the `Outcome`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fi_notebook.core.fault import FaultPlan
+from fi_notebook.core.site import Site
+from fi_notebook.core.stats import TensorStats
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from fi_notebook.core.trace import Trace
+
+__all__ = [
+    "EFFECTS",
+    "OUTCOMES",
+    "Comparison",
+    "Difference",
+    "ElementChange",
+    "Injection",
+    "NotInjected",
+    "Outcome",
+    "Run",
+    "StepRecord",
+]
+
+EFFECTS = ("equal", "introduced", "amplified", "attenuated", "masked", "passed on", "structural")
+"""What a call did to the error of its inputs; ``structural`` has no counterpart."""
+
+OUTCOMES = (
+    "crash",
+    "not_injected",
+    "inactive",
+    "nan_immediate",
+    "nan_delayed",
+    "masked_exact",
+    "masked_tolerance",
+    "changed",
+    "spike_degrade",
+    "spike_recover",
+    "slow_degrade",
+    "silent_drift",
+    "metric_degraded",
+)
+"""Every outcome, in the order in which the first that holds is taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class ElementChange:
+    """One element that a fault struck.
+
+    Attributes:
+        index: Coordinates of the element.
+        before: Value before; real and imaginary part are written as a complex.
+        after: Value after.
+        before_bits: Raw bits before, as an unsigned integer; None for complex.
+        after_bits: Raw bits after.
+    """
+
+    index: tuple[int, ...]
+    before: float | int | complex
+    after: float | int | complex
+    before_bits: int | None
+    after_bits: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Injection:
+    """One firing of one fault.
+
+    Attributes:
+        fault: Id of the fault.
+        site: Where it struck.
+        step: In which step.
+        before: Statistics of the tensor before.
+        after: Statistics of the tensor after.
+        changed: How many elements changed their bits; 0 is *inactive*.
+        elements: The changed elements in row-major order, the first 64 of them.
+        kind: ``functional``, ``in place``, ``view`` or ``stored``.
+        note: What a person must know of this firing (``unsafe_view: …``), or ``""``.
+        rank: Rank of the process.
+    """
+
+    fault: str
+    site: Site
+    step: int
+    before: TensorStats
+    after: TensorStats
+    changed: int
+    elements: tuple[ElementChange, ...]
+    kind: str = "functional"
+    note: str = ""
+    rank: int = 0
+    _tensors: tuple[Any, Any] | None = field(default=None, repr=False, compare=False)
+
+    def tensors(self) -> tuple[Any, Any]:
+        """The whole tensor before and after.
+
+        Raises:
+            LookupError: They were not kept (headless, or read from a file).
+        """
+        if self._tensors is None:
+            raise LookupError("the tensors of this injection were not kept; replay it in a Session")
+        return self._tensors
+
+
+@dataclass(frozen=True, slots=True)
+class NotInjected:
+    """A fault, or one that never came to strike, with the reason.
+
+    Attributes:
+        fault: Id of the fault.
+        reason: One plain clause: ``asked for call 7 of relu, 3 were made``.
+    """
+
+    fault: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """How far one named tensor of the faulty run is from the golden one.
+
+    Attributes:
+        name: ``loss``, or the name of a gradient, parameter, buffer or state.
+        equal: Whether every bit is the same.
+        changed: How many elements have other bits.
+        numel: How many elements there are.
+        relative_l2: ``‖faulty - golden‖₂ / ‖golden‖₂`` over finite elements.
+        max_abs: Largest absolute difference over finite elements.
+        new_nan: NaNs that the golden tensor does not have.
+        new_inf: Infinities that the golden tensor does not have.
+        golden: The value itself, where it is a scalar, else NaN.
+        faulty: The value itself, where it is a scalar, else NaN.
+        note: What to know of it, or ``""``.
+    """
+
+    name: str
+    equal: bool
+    changed: int = 0
+    numel: int = 0
+    relative_l2: float = 0.0
+    max_abs: float = 0.0
+    new_nan: int = 0
+    new_inf: int = 0
+    golden: float = float("nan")
+    faulty: float = float("nan")
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StepRecord:
+    """What one step did to training.
+
+    Attributes:
+        step: Step number, from 0.
+        loss: Loss of the step; NaN where the step made none that could be found.
+        gradient_norm: Euclidean norm of all gradients before the optimizer stepped.
+        parameter_norm: Euclidean norm of all parameters after the step.
+        metrics: What ``evaluate(model)`` returned, by name.
+    """
+
+    step: int
+    loss: float
+    gradient_norm: float
+    parameter_norm: float
+    metrics: dict[str, float] = field(default_factory=dict)
+
+
+COMPARISON_COLUMNS = {
+    "golden": np.int64,  # row in the golden trace's sites, -1 where only the faulty run has it
+    "faulty": np.int64,  # row in the faulty trace's sites, -1 where only the golden run has it
+    "equal": np.bool_,
+    "exact": np.bool_,  # False: judged on a sample and a hash of all bits
+    "changed": np.int64,
+    "numel": np.int64,
+    "relative_l2": np.float64,
+    "max_abs": np.float64,
+    "max_rel": np.float64,
+    "max_ulp": np.float64,
+    "cosine": np.float64,
+    "sign_flips": np.int64,
+    "new_nan": np.int64,
+    "new_inf": np.int64,
+    "effect": np.uint8,  # index into EFFECTS
+}
+"""Columns of a comparison, one row per site, in execution order of the faulty run."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The faulty run against the golden run, site by site, and what came of it.
+
+    Attributes:
+        golden: Trace of the golden run.
+        faulty: Trace of the faulty run.
+        columns: `COMPARISON_COLUMNS`, one row per site that either run made.
+        loss: Difference of the loss.
+        gradients: One difference per parameter that has a gradient.
+        parameters: One difference per parameter, after the step.
+        buffers: One difference per buffer, after the step.
+        optimizer_state: One difference per tensor of optimizer state.
+        gradient_norm: Difference of the norm of all gradients.
+        structural: First call that only one of the runs made, in plain words, or "".
+        notes: Findings that a person must not miss (a frozen weight, a zeroed gradient).
+    """
+
+    golden: Trace
+    faulty: Trace
+    columns: dict[str, np.ndarray]
+    loss: Difference
+    gradients: tuple[Difference, ...] = ()
+    parameters: tuple[Difference, ...] = ()
+    buffers: tuple[Difference, ...] = ()
+    optimizer_state: tuple[Difference, ...] = ()
+    gradient_norm: Difference = field(default_factory=lambda: Difference("gradient norm", True))
+    structural: str = ""
+    notes: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        """How many sites were compared."""
+        return len(self.columns["golden"])
+
+    def site(self, row: int) -> Site:
+        """The site of a row."""
+        golden = int(self.columns["golden"][row])
+        return self.golden.sites[golden] if golden >= 0 else self.faulty.sites[int(self.columns["faulty"][row])]
+
+    @property
+    def diverged(self) -> np.ndarray:
+        """Rows whose bits differ, in execution order."""
+        return np.flatnonzero(~self.columns["equal"])
+
+    @property
+    def first(self) -> Site | None:
+        """The first site that differs, or None."""
+        rows = self.diverged
+        return self.site(int(rows[0])) if len(rows) else None
+
+    @property
+    def equal(self) -> bool:
+        """Whether nothing differs at all: calls, loss, gradients and update."""
+        after = (*self.gradients, *self.parameters, *self.buffers, *self.optimizer_state)
+        return not len(self.diverged) and self.loss.equal and all(d.equal for d in after)
+
+    def effect(self, row: int) -> str:
+        """What the call of this row did to the error: one of `EFFECTS`."""
+        return EFFECTS[int(self.columns["effect"][row])]
+
+    def to_pandas(self) -> pd.DataFrame:
+        """One row per compared site: site, phase, module and every measure."""
+        import pandas as pd
+
+        sites = [self.site(row) for row in range(len(self))]
+        measures = {k: v for k, v in self.columns.items() if k not in ("golden", "faulty", "effect")}
+        return pd.DataFrame(
+            {
+                "site": [str(s) for s in sites],
+                "phase": [s.phase for s in sites],
+                "module": [s.module for s in sites],
+                "op": [s.op for s in sites],
+                "call": [s.call for s in sites],
+                "output": [s.output for s in sites],
+                "effect": [self.effect(row) for row in range(len(self))],
+                **measures,
+            }
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What the fault did in the end.
+
+    Attributes:
+        name: One of `OUTCOMES`.
+        reason: One plain sentence.
+        step: The step at which it showed (NaN, divergence), or None.
+        detected_by: Names of the detectors that would have fired.
+    """
+
+    name: str
+    reason: str
+    step: int | None = None
+    detected_by: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        """Its name, then one plain sentence."""
+        return f"{self.name}: {self.reason}"
+
+
+@dataclass(frozen=True)
+class Run:
+    """A golden and a faulty run of the same steps from the same snapshot.
+
+    Attributes:
+        plan: The faults that were armed.
+        injections: Every firing, in order.
+        not_injected: Every enabled fault that never fired, with the reason.
+        comparison: The faulty run against the golden one, for the first step.
+        outcome: What the plan as a whole did.
+        golden: One record per step of the golden run.
+        faulty: One record per step of the faulty run; shorter where it crashed.
+        noise: How golden differs from golden: the noise floor (normally equal).
+        error: The exception that the faulty run raised, as text, or "".
+        messages: What was said while it ran (``RNG diverged at call …``).
+    """
+
+    plan: FaultPlan
+    injections: tuple[Injection, ...]
+    not_injected: tuple[NotInjected, ...]
+    comparison: Comparison
+    outcome: Outcome
+    golden: tuple[StepRecord, ...]
+    faulty: tuple[StepRecord, ...]
+    noise: Comparison | None = None
+    error: str = ""
+    messages: tuple[str, ...] = ()
+
+    def __iter__(self) -> Iterator[Injection]:
+        """The injections in order."""
+        return iter(self.injections)
+
+    def status(self, fault_id: str) -> str:
+        """``fired``, ``inactive`` or ``not injected``: what became of one fault."""
+        mine = [i for i in self.injections if i.fault == fault_id]
+        if not mine:
+            return "not injected"
+        return "fired" if any(i.changed for i in mine) else "inactive"
+
+
+ValueReader = Callable[[Site], Any]
+"""Gives the tensor of a site, where a session can."""
+
+SiteSequence = Sequence[Site]

@@ -1,0 +1,102 @@
+"""Which steps a fault strikes in: ``"2,5-7,10-"``, ``"0-100:10"``, ``[4]``, ``0``.
+
+Steps count from 0. ``a-b`` includes both ends, ``a-`` has no end, ``a-b:k`` takes
+every k-th step from a on. The same form serves for ranks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from fi_notebook.errors import FaultError
+
+__all__ = ["Steps"]
+
+_PART = re.compile(r"\s*(\d+)\s*(?:(-)\s*(\d+)?)?\s*(?::\s*(\d+))?\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """A set of step numbers, kept as ranges.
+
+    Attributes:
+        ranges: ``(first, last, stride)`` each; ``last`` None has no end.
+    """
+
+    ranges: tuple[tuple[int, int | None, int], ...]
+
+    @classmethod
+    def parse(cls, value: int | str | Iterable[int] | Steps) -> Steps:
+        """Read steps from an int, a list of ints or text.
+
+        Raises:
+            FaultError: The value is none of these, or a number is negative.
+        """
+        if isinstance(value, Steps):
+            return value
+        if isinstance(value, str):
+            return cls(tuple(_range(part, value) for part in value.split(",")))
+        numbers = [value] if isinstance(value, int) else value
+        if not isinstance(numbers, Iterable):
+            raise FaultError(_expected(value))
+        return cls(tuple((_step(n, value), n, 1) for n in numbers))
+
+    def __contains__(self, step: object) -> bool:
+        """Whether the step is one of them."""
+        return isinstance(step, int) and any(
+            first <= step and (last is None or step <= last) and (step - first) % stride == 0
+            for first, last, stride in self.ranges
+        )
+
+    def __iter__(self) -> Iterator[int]:
+        """The steps in ascending order; endless where a range has no end."""
+        step = min((first for first, _, _ in self.ranges), default=0)
+        while self.last is None or step <= self.last:
+            if step in self:
+                yield step
+            step += 1
+
+    def __str__(self) -> str:
+        """The text that `parse` reads back to these steps."""
+        return ",".join(_text(*part) for part in self.ranges)
+
+    @property
+    def last(self) -> int | None:
+        """The last step, -1 where there is none, or None where there is no end."""
+        ends = [last for _, last, _ in self.ranges]
+        return None if None in ends else max((e for e in ends if e is not None), default=-1)
+
+
+def _range(part: str, whole: str) -> tuple[int, int | None, int]:
+    match = _PART.fullmatch(part)
+    if match is None:
+        raise FaultError(_expected(whole))
+    first, dash, last, stride = match.groups()
+    end = int(first) if dash is None else (None if last is None else int(last))
+    if end is not None and end < int(first):
+        raise FaultError(f"the range {part.strip()!r} ends before it begins")
+    if stride == "0" or (stride is not None and dash is None):
+        raise FaultError(_expected(whole))
+    return int(first), end, int(stride or 1)
+
+
+def _step(number: object, whole: object) -> int:
+    if isinstance(number, bool) or not isinstance(number, int) or number < 0:
+        raise FaultError(_expected(whole))
+    return number
+
+
+def _text(first: int, last: int | None, stride: int) -> str:
+    if last == first:
+        return str(first)
+    end = "" if last is None else str(last)
+    return f"{first}-{end}" + (f":{stride}" if stride != 1 else "")
+
+
+def _expected(value: object) -> str:
+    return (
+        f"cannot read {value!r} as steps; expected a number from 0, a list of them, "
+        "or text such as '2,5-7,10-' or '0-100:10'"
+    )

@@ -1,0 +1,387 @@
+"""One traced step as columns: every call and every output, a few dozen bytes each.
+
+    trace.sites[0]            Site: addmm*1:0, forward, layer.0, run.py:83, float32
+    len(trace)                how many sites there are (outputs of calls)
+    trace.find("addmm", module="layer.*", phase="forward", code="run.py[83]")
+    trace.tree(by="module")   modules, then operators; also "source" and "op"
+
+Sites are made from the columns when they are asked for. Files are numpy archives
+without pickle (see ``core/trace_file.py``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, overload
+
+import numpy as np
+
+from fi_notebook.core.match import CodeFilter, check_modules, module_matches
+from fi_notebook.core.site import PHASES, Frame, Site, Target
+from fi_notebook.core.stats import STATISTICS, TensorStats
+from fi_notebook.errors import SiteError, did_you_mean
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from fi_notebook.core.tree import Node
+
+__all__ = [
+    "CALL_COLUMNS",
+    "FLAGS",
+    "SITE_COLUMNS",
+    "ModuleInfo",
+    "Tables",
+    "Trace",
+]
+
+CALL_COLUMNS = {
+    "op": np.int32,  # into Tables.ops
+    "overload": np.int32,  # into Tables.overloads
+    "number": np.int32,  # call number within the step, from 1, per packet
+    "counted": np.bool_,
+    "phase": np.uint8,  # into PHASES
+    "module": np.int32,  # into Tables.modules
+    "module_call": np.int32,  # from 1; 0 where there is none
+    "ordinal": np.int32,
+    "stack": np.int32,  # into Tables.stacks: the lines of the call itself
+    "cause": np.int32,  # row of the call that made the autograd node, -1
+    "parameter": np.int32,  # into Tables.parameters, -1
+    "flags": np.uint8,  # bits of FLAGS
+    "first_site": np.int64,  # row of its first site
+    "micro_batch": np.int16,  # which root forward of the step, from 0; -1 before it
+}
+"""Columns of the calls, in execution order."""
+
+SITE_COLUMNS = {
+    "call": np.int32,  # row of the call
+    "output": np.int16,
+    "index": np.int32,  # position in a list output, -1
+    "dtype": np.int16,  # into Tables.dtypes
+    "shape": np.int32,  # into Tables.shapes
+    "parameter": np.int32,  # into Tables.parameters, -1
+    "min": np.float64,
+    "max": np.float64,
+    "mean": np.float64,
+    "std": np.float64,
+    "norm": np.float64,
+    "nan": np.int64,
+    "posinf": np.int64,
+    "neginf": np.int64,
+    "zeros": np.int64,
+}
+"""Columns of the sites; statistics are NaN and -1 where they were not taken."""
+
+FLAGS = ("in place", "view", "collective", "folded", "unsafe view", "ambiguous")
+"""Bits of a call's flags. *folded* calls (``detach``, profiler, factories) are counted
+and not shown by default; an *unsafe view* is written through later; *ambiguous* is a
+backward call whose forward call may belong to another thread."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleInfo:
+    """One module of the model, or one of the names for calls outside it.
+
+    Attributes:
+        path: Dotted path; ``""`` is the root.
+        kind: Class name; ``""`` for what is no module.
+        aliases: Further paths of a shared module.
+    """
+
+    path: str
+    kind: str = ""
+    aliases: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every name that the module answers to."""
+        return (self.path, *self.aliases)
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """What the columns refer to by number.
+
+    Attributes:
+        ops: Operator packets.
+        overloads: Overload names.
+        modules: Modules in the order of ``named_modules``, then the names outside.
+        parameters: Parameter names.
+        stacks: Source lines of a call, innermost first.
+        dtypes: Dtype names.
+        shapes: Shapes.
+        sources: Text of each source file or cell by the name that frames use.
+    """
+
+    ops: tuple[str, ...]
+    overloads: tuple[str, ...]
+    modules: tuple[ModuleInfo, ...]
+    parameters: tuple[str, ...]
+    stacks: tuple[tuple[Frame, ...], ...]
+    dtypes: tuple[str, ...]
+    shapes: tuple[tuple[int, ...], ...]
+    sources: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Trace:
+    """One step, as it was run: calls, sites, statistics and what led to what.
+
+    Attributes:
+        tables: Names that the columns refer to.
+        calls: `CALL_COLUMNS`, one row per call.
+        site_columns: `SITE_COLUMNS`, one row per site.
+        input_offsets: For call row i its inputs are ``input_sites[offsets[i]:offsets[i+1]]``.
+        input_sites: Site rows that made the inputs of each call.
+        info: How it was run: step number, versions, settings, loss.
+    """
+
+    tables: Tables
+    calls: Mapping[str, np.ndarray]
+    site_columns: Mapping[str, np.ndarray]
+    input_offsets: np.ndarray
+    input_sites: np.ndarray
+    info: Mapping[str, Any] = field(default_factory=dict)
+    _values: Callable[[Site], Any] | None = field(default=None, repr=False, compare=False)
+
+    def __len__(self) -> int:
+        """How many sites there are."""
+        return len(self.site_columns["call"])
+
+    @cached_property
+    def sites(self) -> SiteList:
+        """Every site in execution order, made when asked for."""
+        return SiteList(self)
+
+    @property
+    def call_count(self) -> int:
+        """How many calls were made, those without a tensor output included."""
+        return len(self.calls["op"])
+
+    def site(self, row: int) -> Site:
+        """The site of a row."""
+        columns, tables = self.site_columns, self.tables
+        call, index = int(columns["call"][row]), int(columns["index"][row])
+        parameter = int(columns["parameter"][row])
+        calls = self.calls
+        return Site(
+            op=tables.ops[calls["op"][call]],
+            call=int(calls["number"][call]),
+            output=int(columns["output"][row]),
+            index=None if index < 0 else index,
+            counted=bool(calls["counted"][call]),
+            overload=tables.overloads[calls["overload"][call]],
+            phase=PHASES[calls["phase"][call]],
+            module=tables.modules[calls["module"][call]].path,
+            module_call=int(calls["module_call"][call]),
+            ordinal=int(calls["ordinal"][call]),
+            parameter="" if parameter < 0 else tables.parameters[parameter],
+            code=self.frames(call),
+            dtype=tables.dtypes[columns["dtype"][row]],
+            shape=tables.shapes[columns["shape"][row]],
+        )
+
+    def frames(self, call: int) -> tuple[Frame, ...]:
+        """Source lines of a call row: a backward call has its forward call's first.
+
+        The call's own lines (that of ``loss.backward()``) follow.
+        """
+        own = self.tables.stacks[self.calls["stack"][call]]
+        cause = int(self.calls["cause"][call])
+        return own if cause < 0 else (*self.frames(cause), *own)
+
+    def stats(self, row: int) -> TensorStats:
+        """Statistics of a site row."""
+        columns, tables = self.site_columns, self.tables
+        return TensorStats(
+            tables.dtypes[columns["dtype"][row]],
+            tables.shapes[columns["shape"][row]],
+            *(columns[name][row].item() for name in STATISTICS),
+        )
+
+    def row(self, site: Site | str) -> int:
+        """Row of a site.
+
+        Raises:
+            SiteError: The step made no such call or output; says how many it made.
+        """
+        wanted = Site.parse(site) if isinstance(site, str) else site
+        row = self._rows.get(wanted)
+        if row is None:
+            raise SiteError(self.missing(wanted.target))
+        return row
+
+    @cached_property
+    def _rows(self) -> dict[Site, int]:
+        return {site: row for row, site in enumerate(self.sites)}
+
+    def missing(self, target: Target) -> str:
+        """Why a target chooses nothing here, in one plain clause; ``""`` if it does."""
+        mine = (self.calls["op"] == self._op_row(target.op)) & (
+            self.calls["counted"] == target.counted
+        )
+        made = int(mine.sum())
+        if not made:
+            return f"the step made no call of {target.op!r}{did_you_mean(target.op, self.tables.ops)}"
+        if target.call is not None and target.call > made:
+            return f"asked for call {target.call} of {target.op}, {made} were made"
+        if any(target.matches(self.site(row)) for row in self._site_rows(np.flatnonzero(mine))):
+            return ""
+        return f"{target.op} was called {made} times, but none of them fits {str(target)!r}"
+
+    def _op_row(self, op: str) -> int:
+        return self.tables.ops.index(op) if op in self.tables.ops else -1
+
+    def _site_rows(self, calls: np.ndarray) -> np.ndarray:
+        return np.flatnonzero(np.isin(self.site_columns["call"], calls))
+
+    def find(
+        self,
+        op: str | None = None,
+        *,
+        module: str | None = None,
+        phase: str | Iterable[str] | None = None,
+        code: str | None = None,
+        parameter: str | None = None,
+    ) -> list[Site]:
+        """Every site that all the given filters choose, in execution order.
+
+        Args:
+            op: A target such as ``addmm``, ``add.Tensor`` or ``addmm*3``; exact.
+            module: Module filter: the module and everything below; globs.
+            phase: One phase or several.
+            code: Source line such as ``run.py[83]``; any frame of the stack.
+            parameter: Name of the parameter that the call works on.
+
+        Raises:
+            SiteError: A filter cannot be read, or there is no such module or phase.
+        """
+        calls = np.ones(self.call_count, dtype=bool)
+        target = None if op is None else Target.parse(op)
+        if target is not None:
+            calls &= (self.calls["op"] == self._op_row(target.op)) & (
+                self.calls["counted"] == target.counted
+            )
+        if module is not None:
+            calls &= self._in_module(module)
+        if phase is not None:
+            calls &= self._in_phases((phase,) if isinstance(phase, str) else tuple(phase))
+        if code is not None:
+            calls &= self._at_code(CodeFilter.parse(code))
+        sites = [self.site(int(row)) for row in np.flatnonzero(calls[self.site_columns["call"]])]
+        if target is not None:
+            sites = [site for site in sites if target.matches(site)]
+        if parameter is not None:
+            sites = [site for site in sites if site.parameter == parameter]
+        return sites
+
+    def _in_module(self, pattern: str) -> np.ndarray:
+        check_modules((pattern,), (n for info in self.tables.modules for n in info.names))
+        chosen = [module_matches(pattern, info.names) for info in self.tables.modules]
+        return np.asarray(chosen, dtype=bool)[self.calls["module"]]
+
+    def _in_phases(self, phases: Sequence[str]) -> np.ndarray:
+        for phase in phases:
+            if phase not in PHASES:
+                raise SiteError(f"no phase {phase!r}{did_you_mean(phase, PHASES)}")
+        return np.isin(self.calls["phase"], [PHASES.index(phase) for phase in phases])
+
+    def _at_code(self, line: CodeFilter) -> np.ndarray:
+        matches = np.asarray([line.matches(stack) for stack in self.tables.stacks], dtype=bool)
+        chosen = matches[self.calls["stack"]]
+        cause = self.calls["cause"]
+        for call in np.flatnonzero(cause >= 0):  # in execution order: a cause is judged first
+            chosen[call] |= chosen[cause[call]]
+        return chosen
+
+    def tree(self, by: str = "module") -> Node:
+        """The step as a tree.
+
+        Args:
+            by: ``module``, ``source`` or ``op``.
+
+        Raises:
+            ValueError: ``by`` is none of these.
+        """
+        from fi_notebook.core.tree import build_tree
+
+        return build_tree(self, by)
+
+    def value(self, site: Site | str) -> Any:
+        """The golden tensor of a site.
+
+        Raises:
+            LookupError: The trace came from a file, or its session is closed.
+        """
+        if self._values is None:
+            raise LookupError("this trace holds no tensors; trace again in a Session")
+        return self._values(self.sites[self.row(site)])
+
+    def to_pandas(self) -> pd.DataFrame:
+        """One row per site: site, phase, module, op, call, output, code, dtype, shape, …"""
+        import pandas as pd
+
+        sites = list(self.sites)
+        described = {
+            "site": [str(site) for site in sites],
+            "phase": [site.phase for site in sites],
+            "module": [site.module for site in sites],
+            "op": [site.op for site in sites],
+            "overload": [site.overload for site in sites],
+            "call": [site.call for site in sites],
+            "output": [site.output for site in sites],
+            "parameter": [site.parameter for site in sites],
+            "code": [site.code[0].label if site.code else "" for site in sites],
+            "dtype": [site.dtype for site in sites],
+            "shape": [site.shape for site in sites],
+        }
+        return pd.DataFrame(described | {name: self.site_columns[name] for name in STATISTICS})
+
+    def save(self, path: str | Path) -> None:
+        """Write the trace to a file, whole or not at all."""
+        from fi_notebook.core import trace_file
+
+        trace_file.save(self, path)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Trace:
+        """Read a trace from a file.
+
+        Raises:
+            TraceError: The file is no trace, is damaged, or is of a newer version.
+        """
+        from fi_notebook.core import trace_file
+
+        return trace_file.load(path)
+
+
+class SiteList(Sequence[Site]):
+    """The sites of a trace, made from its columns when asked for."""
+
+    def __init__(self, trace: Trace) -> None:
+        """Keep the trace; nothing is made yet."""
+        self._trace = trace
+
+    def __len__(self) -> int:
+        """How many sites there are."""
+        return len(self._trace)
+
+    @overload
+    def __getitem__(self, key: int) -> Site: ...
+
+    @overload
+    def __getitem__(self, key: slice) -> list[Site]: ...
+
+    def __getitem__(self, key: int | slice) -> Site | list[Site]:
+        """One site by position, or a list of them by slice."""
+        if isinstance(key, slice):
+            return [self._trace.site(row) for row in range(len(self))[key]]
+        return self._trace.site(range(len(self))[key])
+
+    def __repr__(self) -> str:
+        """How many, and the first few."""
+        head = ", ".join(str(site) for site in self[:3])
+        return f"<{len(self)} sites: {head}{', …' if len(self) > 3 else ''}>"

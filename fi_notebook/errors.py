@@ -1,0 +1,69 @@
+"""The errors that fi_notebook raises, and the near-match hints that they carry.
+
+Every message says what was given, what was expected and what to do next::
+
+    no module 'layr.0'; did you mean 'layer.0'?
+
+All errors derive from `FiError`; those about a value that a person typed are
+`ValueError`s as well, so that generic callers can catch them.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+__all__ = [
+    "FaultError",
+    "FiError",
+    "PlanError",
+    "SessionError",
+    "SiteError",
+    "TraceError",
+    "did_you_mean",
+]
+
+
+class FiError(Exception):
+    """Base of every error raised by fi_notebook."""
+
+
+class SiteError(FiError, ValueError):
+    """A site, target, module or source line that cannot be parsed or found."""
+
+
+class FaultError(FiError, ValueError):
+    """A fault model, parameter or element selection that can never be."""
+
+
+class PlanError(FiError, ValueError):
+    """A plan (``injector.json``) that cannot be read; names the place in the file."""
+
+
+class TraceError(FiError, ValueError):
+    """A trace file that is not one, is damaged, or is from a newer version."""
+
+
+class SessionError(FiError, RuntimeError):
+    """A session that cannot do what was asked in the state it is in."""
+
+
+def did_you_mean(name: str, choices: Iterable[str], limit: int = 3) -> str:
+    """Name the nearest valid choices, as the tail of an error message.
+
+    Args:
+        name: What was given.
+        choices: What would have been valid.
+        limit: How many near matches to name at most.
+
+    Returns:
+        ``"; did you mean 'a' or 'b'?"``, or, where nothing is near,
+        ``"; expected one of …"`` for a short list, else the empty string.
+    """
+    valid = list(dict.fromkeys(choices))
+    near = difflib.get_close_matches(name, valid, n=limit, cutoff=0.6)
+    if near:
+        return f"; did you mean {' or '.join(map(repr, near))}?"
+    if 0 < len(valid) <= 12:
+        return f"; expected one of {', '.join(map(repr, valid))}"
+    return ""
