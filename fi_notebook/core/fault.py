@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from fi_notebook.core.site import Site, Target
@@ -150,23 +151,26 @@ class FaultPlan:
 
     def to_dict(self) -> dict[str, Any]:
         """The plan as the mapping that ``injector.json`` holds."""
-        from fi_notebook import config
-
-        return config.to_dict(self)
+        mapping: dict[str, Any] = _config().to_dict(self)
+        return mapping
 
     @classmethod
-    def load(cls, source: str | Path | Mapping[str, Any]) -> FaultPlan:
-        """Read a plan from a path or a mapping.
+    def load(cls, source: str | Path | Mapping[str, Any] | FaultPlan) -> FaultPlan:
+        """Read a plan from a path or a mapping; a plan is given back as it is.
 
         Raises:
             PlanError: Names the place in the file, what stood there, what was expected.
         """
-        from fi_notebook import config
-
-        return config.load(source)
+        plan: FaultPlan = _config().load(source)
+        return plan
 
     def save(self, path: str | Path) -> None:
         """Write the plan to a file, whole or not at all."""
-        from fi_notebook import config
+        _config().save(self, path)
 
-        config.save(self, path)
+
+def _config() -> ModuleType:
+    """The room above that reads and writes plans; the one import upwards from here."""
+    from fi_notebook import config
+
+    return config

@@ -106,8 +106,7 @@ class CodeFilter(NamedTuple):
     def matches(self, frames: Sequence[Frame]) -> bool:
         """Whether any of the frames is the line that this filter names."""
         return any(
-            self.line in (None, frame.line) and self._names(_normal(frame.file))
-            for frame in frames
+            self.line in (None, frame.line) and self._names(_normal(frame.file)) for frame in frames
         )
 
     def _names(self, file: str) -> bool:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fi_notebook.core.fault import FaultPlan
+from fi_notebook.core.lookup import described
 from fi_notebook.core.site import Site
 from fi_notebook.core.stats import TensorStats
 
@@ -169,6 +170,8 @@ class StepRecord:
         gradient_norm: Euclidean norm of all gradients before the optimizer stepped.
         parameter_norm: Euclidean norm of all parameters after the step.
         metrics: What ``evaluate(model)`` returned, by name.
+        parameter_distance: ``‖faulty - golden‖₂ / ‖golden‖₂`` over all parameters after
+            the step; 0 in a golden run, NaN where it was not measured.
     """
 
     step: int
@@ -176,6 +179,7 @@ class StepRecord:
     gradient_norm: float
     parameter_norm: float
     metrics: dict[str, float] = field(default_factory=dict)
+    parameter_distance: float = float("nan")
 
 
 COMPARISON_COLUMNS = {
@@ -196,6 +200,8 @@ COMPARISON_COLUMNS = {
     "effect": np.uint8,  # index into EFFECTS
 }
 """Columns of a comparison, one row per site, in execution order of the faulty run."""
+
+_NOT_MEASURES = ("golden", "faulty", "effect")
 
 
 @dataclass(frozen=True)
@@ -234,8 +240,8 @@ class Comparison:
 
     def site(self, row: int) -> Site:
         """The site of a row."""
-        golden = int(self.columns["golden"][row])
-        return self.golden.sites[golden] if golden >= 0 else self.faulty.sites[int(self.columns["faulty"][row])]
+        golden, faulty = (int(self.columns[run][row]) for run in ("golden", "faulty"))
+        return self.golden.site(golden) if golden >= 0 else self.faulty.site(faulty)
 
     @property
     def diverged(self) -> np.ndarray:
@@ -262,20 +268,24 @@ class Comparison:
         """One row per compared site: site, phase, module and every measure."""
         import pandas as pd
 
-        sites = [self.site(row) for row in range(len(self))]
-        measures = {k: v for k, v in self.columns.items() if k not in ("golden", "faulty", "effect")}
-        return pd.DataFrame(
-            {
-                "site": [str(s) for s in sites],
-                "phase": [s.phase for s in sites],
-                "module": [s.module for s in sites],
-                "op": [s.op for s in sites],
-                "call": [s.call for s in sites],
-                "output": [s.output for s in sites],
-                "effect": [self.effect(row) for row in range(len(self))],
-                **measures,
-            }
-        )
+        golden, faulty = self.columns["golden"], self.columns["faulty"]
+        first, second = described(self.golden), described(self.faulty)
+        names = ("site", "phase", "module", "op", "call", "output")
+        effects = np.asarray(EFFECTS, dtype=object)[self.columns["effect"]]
+        measures = {k: v for k, v in self.columns.items() if k not in _NOT_MEASURES}
+        where = {name: _either(first[name], golden, second[name], faulty) for name in names}
+        return pd.DataFrame({**where, "effect": effects, **measures})
+
+
+def _either(
+    golden: np.ndarray, golden_rows: np.ndarray, faulty: np.ndarray, faulty_rows: np.ndarray
+) -> np.ndarray:
+    """The golden run's value of each row, or the faulty run's where only that has it."""
+    values = np.empty(len(golden_rows), dtype=golden.dtype)
+    mine = golden_rows >= 0
+    values[mine] = golden[golden_rows[mine]]
+    values[~mine] = faulty[faulty_rows[~mine]]
+    return values
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,12 +54,15 @@ _TARGET = re.compile(
     r"(?:(?P<namespace>[A-Za-z_]\w*)::)?"
     r"(?P<op>[A-Za-z_]\w*)"
     r"(?:\.(?P<overload>\w+))?"
-    r"(?:\*(?P<call>\d+))?"
-    r"(?::(?P<output>\d+))?"
-    r"(?:\[(?P<index>\d+)\])?"
+    r"(?:\*(?P<call>\d{1,18}))?"
+    r"(?::(?P<output>\d{1,18}))?"
+    r"(?:\[(?P<index>\d{1,18})\])?",
+    re.ASCII,
 )
 _STORED = re.compile(rf"(?P<kind>{'|'.join(STORED_KINDS)}):(?P<name>\S+)")
-_FORMS = "expected text such as 'addmm', 'addmm*3', 'addmm*3:0', 'other/mul*1:0' or 'param:layer.weight'"
+_FORMS = (
+    "expected text such as 'addmm', 'addmm*3', 'addmm*3:0', 'other/mul*1:0' or 'param:layer.weight'"
+)
 
 
 class Frame(NamedTuple):

@@ -7,14 +7,16 @@ every k-th step from a on. The same form serves for ranks.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from fi_notebook.errors import FaultError
 
 __all__ = ["Steps"]
 
-_PART = re.compile(r"\s*(\d+)\s*(?:(-)\s*(\d+)?)?\s*(?::\s*(\d+))?\s*")
+_NUMBER = r"(\d{1,18})"
+_PART = re.compile(rf"\s*{_NUMBER}\s*(?:(-)\s*{_NUMBER}?)?\s*(?::\s*{_NUMBER})?\s*", re.ASCII)
+_END = 10**18
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +31,7 @@ class Steps:
 
     @classmethod
     def parse(cls, value: int | str | Iterable[int] | Steps) -> Steps:
-        """Read steps from an int, a list of ints or text.
+        """Read steps from an int, a list of ints or text (at most 18 digits each).
 
         Raises:
             FaultError: The value is none of these, or a number is negative.
@@ -39,7 +41,7 @@ class Steps:
         if isinstance(value, str):
             return cls(tuple(_range(part, value) for part in value.split(",")))
         numbers = [value] if isinstance(value, int) else value
-        if not isinstance(numbers, Iterable):
+        if not isinstance(numbers, Iterable) or isinstance(numbers, (bytes, Mapping)):
             raise FaultError(_expected(value))
         return cls(tuple((_step(n, value), n, 1) for n in numbers))
 
@@ -77,13 +79,13 @@ def _range(part: str, whole: str) -> tuple[int, int | None, int]:
     end = int(first) if dash is None else (None if last is None else int(last))
     if end is not None and end < int(first):
         raise FaultError(f"the range {part.strip()!r} ends before it begins")
-    if stride == "0" or (stride is not None and dash is None):
+    if stride is not None and (dash is None or int(stride) == 0):
         raise FaultError(_expected(whole))
     return int(first), end, int(stride or 1)
 
 
 def _step(number: object, whole: object) -> int:
-    if isinstance(number, bool) or not isinstance(number, int) or number < 0:
+    if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < _END:
         raise FaultError(_expected(whole))
     return number
 

@@ -11,7 +11,7 @@ without pickle (see ``core/trace_file.py``).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from fi_notebook.core.match import CodeFilter, check_modules, module_matches
-from fi_notebook.core.site import PHASES, Frame, Site, Target
+from fi_notebook.core import lookup
+from fi_notebook.core.match import CodeFilter
+from fi_notebook.core.site import Frame, Site, Target
 from fi_notebook.core.stats import STATISTICS, TensorStats
-from fi_notebook.errors import SiteError, did_you_mean
+from fi_notebook.errors import SiteError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -74,6 +75,9 @@ SITE_COLUMNS = {
     "zeros": np.int64,
 }
 """Columns of the sites; statistics are NaN and -1 where they were not taken."""
+
+_CHUNK = 8192
+"""How many sites are made at a time where all are walked through."""
 
 FLAGS = ("in place", "view", "collective", "folded", "unsafe view", "ambiguous")
 """Bits of a call's flags. *folded* calls (``detach``, profiler, factories) are counted
@@ -163,35 +167,15 @@ class Trace:
 
     def site(self, row: int) -> Site:
         """The site of a row."""
-        columns, tables = self.site_columns, self.tables
-        call, index = int(columns["call"][row]), int(columns["index"][row])
-        parameter = int(columns["parameter"][row])
-        calls = self.calls
-        return Site(
-            op=tables.ops[calls["op"][call]],
-            call=int(calls["number"][call]),
-            output=int(columns["output"][row]),
-            index=None if index < 0 else index,
-            counted=bool(calls["counted"][call]),
-            overload=tables.overloads[calls["overload"][call]],
-            phase=PHASES[calls["phase"][call]],
-            module=tables.modules[calls["module"][call]].path,
-            module_call=int(calls["module_call"][call]),
-            ordinal=int(calls["ordinal"][call]),
-            parameter="" if parameter < 0 else tables.parameters[parameter],
-            code=self.frames(call),
-            dtype=tables.dtypes[columns["dtype"][row]],
-            shape=tables.shapes[columns["shape"][row]],
-        )
+        return lookup.make_sites(self, np.asarray([row]))[0]
 
     def frames(self, call: int) -> tuple[Frame, ...]:
         """Source lines of a call row: a backward call has its forward call's first.
 
         The call's own lines (that of ``loss.backward()``) follow.
         """
-        own = self.tables.stacks[self.calls["stack"][call]]
-        cause = int(self.calls["cause"][call])
-        return own if cause < 0 else (*self.frames(cause), *own)
+        chain = lookup.stack_chain(self, call)
+        return tuple(frame for stack in chain for frame in self.tables.stacks[stack])
 
     def stats(self, row: int) -> TensorStats:
         """Statistics of a site row."""
@@ -209,34 +193,19 @@ class Trace:
             SiteError: The step made no such call or output; says how many it made.
         """
         wanted = Site.parse(site) if isinstance(site, str) else site
-        row = self._rows.get(wanted)
+        row = lookup.row_of(self, wanted)
         if row is None:
             raise SiteError(self.missing(wanted.target))
         return row
 
     @cached_property
-    def _rows(self) -> dict[Site, int]:
-        return {site: row for row, site in enumerate(self.sites)}
+    def call_index(self) -> tuple[np.ndarray, np.ndarray]:
+        """The identity of every call as a sorted number, and its row."""
+        return lookup.call_keys(self)
 
     def missing(self, target: Target) -> str:
         """Why a target chooses nothing here, in one plain clause; ``""`` if it does."""
-        mine = (self.calls["op"] == self._op_row(target.op)) & (
-            self.calls["counted"] == target.counted
-        )
-        made = int(mine.sum())
-        if not made:
-            return f"the step made no call of {target.op!r}{did_you_mean(target.op, self.tables.ops)}"
-        if target.call is not None and target.call > made:
-            return f"asked for call {target.call} of {target.op}, {made} were made"
-        if any(target.matches(self.site(row)) for row in self._site_rows(np.flatnonzero(mine))):
-            return ""
-        return f"{target.op} was called {made} times, but none of them fits {str(target)!r}"
-
-    def _op_row(self, op: str) -> int:
-        return self.tables.ops.index(op) if op in self.tables.ops else -1
-
-    def _site_rows(self, calls: np.ndarray) -> np.ndarray:
-        return np.flatnonzero(np.isin(self.site_columns["call"], calls))
+        return lookup.missing(self, target)
 
     def find(
         self,
@@ -259,43 +228,15 @@ class Trace:
         Raises:
             SiteError: A filter cannot be read, or there is no such module or phase.
         """
-        calls = np.ones(self.call_count, dtype=bool)
-        target = None if op is None else Target.parse(op)
-        if target is not None:
-            calls &= (self.calls["op"] == self._op_row(target.op)) & (
-                self.calls["counted"] == target.counted
-            )
-        if module is not None:
-            calls &= self._in_module(module)
-        if phase is not None:
-            calls &= self._in_phases((phase,) if isinstance(phase, str) else tuple(phase))
-        if code is not None:
-            calls &= self._at_code(CodeFilter.parse(code))
-        sites = [self.site(int(row)) for row in np.flatnonzero(calls[self.site_columns["call"]])]
-        if target is not None:
-            sites = [site for site in sites if target.matches(site)]
-        if parameter is not None:
-            sites = [site for site in sites if site.parameter == parameter]
-        return sites
-
-    def _in_module(self, pattern: str) -> np.ndarray:
-        check_modules((pattern,), (n for info in self.tables.modules for n in info.names))
-        chosen = [module_matches(pattern, info.names) for info in self.tables.modules]
-        return np.asarray(chosen, dtype=bool)[self.calls["module"]]
-
-    def _in_phases(self, phases: Sequence[str]) -> np.ndarray:
-        for phase in phases:
-            if phase not in PHASES:
-                raise SiteError(f"no phase {phase!r}{did_you_mean(phase, PHASES)}")
-        return np.isin(self.calls["phase"], [PHASES.index(phase) for phase in phases])
-
-    def _at_code(self, line: CodeFilter) -> np.ndarray:
-        matches = np.asarray([line.matches(stack) for stack in self.tables.stacks], dtype=bool)
-        chosen = matches[self.calls["stack"]]
-        cause = self.calls["cause"]
-        for call in np.flatnonzero(cause >= 0):  # in execution order: a cause is judged first
-            chosen[call] |= chosen[cause[call]]
-        return chosen
+        rows = lookup.find_rows(
+            self,
+            None if op is None else Target.parse(op),
+            modules=None if module is None else (module,),
+            phases=(phase,) if isinstance(phase, str) else phase,
+            code=() if code is None else (CodeFilter.parse(code),),
+            parameter=parameter,
+        )
+        return lookup.make_sites(self, rows)
 
     def tree(self, by: str = "module") -> Node:
         """The step as a tree.
@@ -324,21 +265,7 @@ class Trace:
         """One row per site: site, phase, module, op, call, output, code, dtype, shape, …"""
         import pandas as pd
 
-        sites = list(self.sites)
-        described = {
-            "site": [str(site) for site in sites],
-            "phase": [site.phase for site in sites],
-            "module": [site.module for site in sites],
-            "op": [site.op for site in sites],
-            "overload": [site.overload for site in sites],
-            "call": [site.call for site in sites],
-            "output": [site.output for site in sites],
-            "parameter": [site.parameter for site in sites],
-            "code": [site.code[0].label if site.code else "" for site in sites],
-            "dtype": [site.dtype for site in sites],
-            "shape": [site.shape for site in sites],
-        }
-        return pd.DataFrame(described | {name: self.site_columns[name] for name in STATISTICS})
+        return pd.DataFrame(lookup.described(self))
 
     def save(self, path: str | Path) -> None:
         """Write the trace to a file, whole or not at all."""
@@ -377,9 +304,16 @@ class SiteList(Sequence[Site]):
 
     def __getitem__(self, key: int | slice) -> Site | list[Site]:
         """One site by position, or a list of them by slice."""
-        if isinstance(key, slice):
-            return [self._trace.site(row) for row in range(len(self))[key]]
-        return self._trace.site(range(len(self))[key])
+        rows = range(len(self))[key]
+        return self._trace.site(rows) if isinstance(rows, int) else self._made(rows)
+
+    def __iter__(self) -> Iterator[Site]:
+        """Every site in order, made some thousands at a time."""
+        for first in range(0, len(self), _CHUNK):
+            yield from self._made(range(first, min(first + _CHUNK, len(self))))
+
+    def _made(self, rows: range) -> list[Site]:
+        return lookup.make_sites(self._trace, np.arange(rows.start, rows.stop, rows.step))
 
     def __repr__(self) -> str:
         """How many, and the first few."""
