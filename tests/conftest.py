@@ -1,0 +1,73 @@
+"""What every test stands on: no leaks, the same random numbers each time, no network."""
+
+from __future__ import annotations
+
+import ipaddress
+import random
+import sys
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.tools import leaks
+
+_SEED = 20260
+_LOOKUPS = {"socket.getaddrinfo", "socket.gethostbyname"}
+_CONTACTS = {"socket.connect": 1, "socket.sendto": 1, "socket.sendmsg": 1}
+
+
+def _is_local(host: object) -> bool:
+    if host in (None, "", b"", "localhost", b"localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(str(host).partition("%")[0]).is_loopback
+    except ValueError:
+        return False
+
+
+def _refuse_network(event: str, arguments: tuple[Any, ...]) -> None:
+    if event in _LOOKUPS:
+        host = arguments[0]
+        wildcard = str(host) in ("0.0.0.0", "::")
+    elif event in _CONTACTS:
+        address = arguments[_CONTACTS[event]]
+        host, wildcard = (address[0], False) if isinstance(address, tuple) else (None, False)
+    else:
+        return
+    if not (wildcard or _is_local(host)):
+        raise PermissionError(f"a test tried to reach {host!r}; tests use loopback only")
+
+
+sys.addaudithook(_refuse_network)
+
+
+@pytest.fixture(autouse=True)
+def no_leaks() -> Iterator[None]:
+    """Before and after each test: no mode, hook, patch, thread or changed setting."""
+    before, threads = leaks.state(), set(threading.enumerate())
+    modes = {key: value for key, value in before.items() if key.startswith(("hooks", "dispatch"))}
+    assert not any(modes.values()), f"left behind by an earlier test: {modes}"
+    yield
+    leaks.assert_clean(before, threads)
+
+
+@pytest.fixture(autouse=True)
+def same_random_numbers(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Seed the global generators for each test, and put them back after it.
+
+    A test marked ``draws_nothing`` fails where one of them was drawn from.
+    """
+    outside = leaks.RandomState()
+    random.seed(_SEED)
+    np.random.seed(_SEED)  # noqa: NPY002  (the global generator is the subject)
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(_SEED)
+    inside = leaks.RandomState()
+    yield
+    changed = inside.changed()
+    outside.restore()
+    if request.node.get_closest_marker("draws_nothing"):
+        assert not changed, f"drew from the global generators of {', '.join(changed)}"
