@@ -122,19 +122,21 @@ class Target:
         match = _TARGET.fullmatch(stripped)
         if match is None:
             raise SiteError(f"cannot read the target {text!r}; {_FORMS}")
-        number = {key: _number(match[key]) for key in ("call", "output", "index")}
-        if number["call"] == 0:
+        call, output, index = (_number(match[key]) for key in ("call", "output", "index"))
+        if call == 0:
             raise SiteError(f"cannot read the target {text!r}: calls are numbered from 1")
-        if number["call"] is None and number["output"] is not None:
+        if call is None and output is not None:
             raise SiteError(
                 f"cannot read the target {text!r}: an output needs a call number, "
-                f"such as '{match['op']}*1:{number['output']}'"
+                f"such as '{match['op']}*1:{output}'"
             )
         return cls(
             op=qualified(match["namespace"], match["op"]),
             overload=match["overload"],
+            call=call,
+            output=output,
+            index=index,
             counted=match["other"] is None,
-            **number,
         )
 
     def __str__(self) -> str:

@@ -262,7 +262,7 @@ class Trace:
         return self._values(self.sites[self.row(site)])
 
     def to_pandas(self) -> pd.DataFrame:
-        """One row per site: site, phase, module, op, call, output, code, dtype, shape, …"""
+        """One row per site: where it is, what it is, and its statistics."""
         import pandas as pd
 
         return pd.DataFrame(lookup.described(self))
