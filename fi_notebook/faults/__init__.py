@@ -1,0 +1,64 @@
+"""Fault models: what can go wrong with a tensor, exactly.
+
+    names()                                        the fault models
+    apply(tensor, "bitflip", {"count": 1}, bit=30) a copy of the tensor with a fault in it
+    corrupt(tensor, name, parameters, elements, generator, context)   what the engine uses
+
+Value models are pure functions of values; call models declare what they need. Every
+draw comes from a fault's own generator, never from the global one.
+"""
+
+from fi_notebook.faults import (
+    bitflips,
+    bits,
+    elements,
+    select_by_draw,
+    select_by_place,
+    values,
+)
+from fi_notebook.faults.bits import describe_bit
+from fi_notebook.faults.corrupt import Corruption, apply, check_tensor, corrupt
+from fi_notebook.faults.elements import check_elements, selections
+from fi_notebook.faults.parameters import REQUIRED, Parameter
+from fi_notebook.faults.registry import (
+    Context,
+    FaultModel,
+    check,
+    get,
+    models,
+    names,
+    register,
+    unregister,
+)
+from fi_notebook.faults.seeds import generator
+from fi_notebook.faults.tensors import materialised, overlaps, refusal
+
+__all__ = [
+    "REQUIRED",
+    "Context",
+    "Corruption",
+    "FaultModel",
+    "Parameter",
+    "apply",
+    "bitflips",
+    "bits",
+    "check",
+    "check_elements",
+    "check_tensor",
+    "corrupt",
+    "describe_bit",
+    "elements",
+    "generator",
+    "get",
+    "materialised",
+    "models",
+    "names",
+    "overlaps",
+    "refusal",
+    "register",
+    "select_by_draw",
+    "select_by_place",
+    "selections",
+    "unregister",
+    "values",
+]

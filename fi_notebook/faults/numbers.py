@@ -1,0 +1,132 @@
+"""How fault models compute on each dtype, stated once.
+
+    float64, float32, float16, bfloat16   as torch computes in that dtype
+    float8                                in float32, rounded to the dtype by torch
+    complex                               as a number (scale, add, set), or by part (the rest)
+    integers                              exactly where the parameter is a whole number, else in
+                                          float64 and rounded half to even; a result outside the
+                                          dtype is held at its nearest end, never wrapped
+    bool                                  True where the computed number is not zero
+
+No dtype ever changes: what comes in goes out in the same dtype.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+from fi_notebook.faults.bits import dtype_name, format_of
+
+__all__ = [
+    "arithmetic",
+    "by_part",
+    "finite_mask",
+    "is_real",
+    "magnitude",
+    "narrow",
+    "parts_of",
+    "round_to_integers",
+    "widened",
+]
+
+Operation = Callable[[torch.Tensor], torch.Tensor]
+
+
+def is_real(dtype: torch.dtype) -> bool:
+    """Whether the dtype holds real floating-point numbers."""
+    return dtype.is_floating_point
+
+
+def widened(values: torch.Tensor) -> torch.Tensor:
+    """The values in a dtype in which torch computes: float8 as float32, integers as float64."""
+    dtype = values.dtype
+    if dtype == torch.complex32:
+        return values.to(torch.complex64)
+    if dtype.is_complex:
+        return values
+    if not dtype.is_floating_point:
+        return values.to(torch.float64)
+    return values.float() if dtype.itemsize == 1 else values
+
+
+def narrow(values: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Computed values in the dtype they came from, by the rules of this module."""
+    if dtype == torch.bool:
+        return values != 0
+    if dtype.is_floating_point or dtype.is_complex:
+        return values.to(dtype)
+    return round_to_integers(values, dtype)
+
+
+def round_to_integers(values: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Float64 values as integers: half to even, NaN as 0, held at the ends of the dtype."""
+    ends = torch.iinfo(dtype)
+    top = float(ends.max)
+    if int(top) > ends.max:  # 2**63 and 2**64: the largest float64 below them
+        top = float(torch.nextafter(torch.tensor(top).double(), torch.tensor(0.0).double()))
+    rounded = values.double().nan_to_num(0.0, posinf=float("inf"), neginf=float("-inf")).round()
+    whole = rounded.clamp(float(ends.min), top).to(dtype)
+    return torch.where(rounded > top, _filled(whole, ends.max), whole)
+
+
+def _filled(like: torch.Tensor, number: int) -> torch.Tensor:
+    """Integers of the same shape and dtype, all this number."""
+    if like.dtype != torch.uint64:
+        return torch.full_like(like, number)
+    pattern = number - (1 << 64) if number >> 63 else number
+    return torch.full_like(like.view(torch.int64), pattern).view(torch.uint64)
+
+
+def arithmetic(values: torch.Tensor, operation: Operation, *, whole: bool) -> torch.Tensor:
+    """Apply a sum or product to values of any dtype.
+
+    Args:
+        values: Values of the tensor's dtype.
+        operation: Computes on any dtype that torch computes in.
+        whole: Whether its parameter is a whole number, so that it is exact on integers.
+    """
+    dtype = values.dtype
+    computed = operation(widened(values))
+    if is_real(dtype) or dtype.is_complex or dtype == torch.bool or not whole:
+        return narrow(computed, dtype)
+    return _exact(values, operation, computed)
+
+
+def _exact(values: torch.Tensor, operation: Operation, estimate: torch.Tensor) -> torch.Tensor:
+    """Whole-number arithmetic in 64 bits, held at the ends where the estimate left them."""
+    dtype = values.dtype
+    wide = values.view(torch.int64) if dtype == torch.uint64 else values.to(torch.int64)
+    wrapped = operation(wide)
+    number = wrapped.view(torch.uint64) if dtype == torch.uint64 else wrapped
+    fits = (number.double() - estimate).abs() < 2.0**62  # a wrapped result is 2**64 away
+    held = round_to_integers(estimate, dtype)
+    if dtype in (torch.int64, torch.uint64):
+        return torch.where(fits, number, held)
+    ends = torch.iinfo(dtype)
+    return torch.where(fits, wrapped.clamp(ends.min, ends.max).to(dtype), held)
+
+
+def parts_of(values: torch.Tensor) -> torch.Tensor:
+    """Real values as they are; complex ones as a tensor with a last dimension of two."""
+    return torch.view_as_real(values) if values.dtype.is_complex else values
+
+
+def by_part(values: torch.Tensor, operation: Operation) -> torch.Tensor:
+    """Apply an operation on real values to each part of complex ones."""
+    if not values.dtype.is_complex:
+        return operation(values)
+    return torch.view_as_complex(operation(torch.view_as_real(values)).contiguous())
+
+
+def magnitude(values: torch.Tensor) -> torch.Tensor:
+    """Absolute values, in a dtype that torch computes in."""
+    return widened(values).abs()
+
+
+def finite_mask(values: torch.Tensor) -> torch.Tensor:
+    """Where values, or all parts of them, are finite."""
+    if not format_of(dtype_name(values.dtype)).inexact:
+        return torch.ones_like(values, dtype=torch.bool)
+    return torch.isfinite(widened(values))

@@ -1,0 +1,31 @@
+"""Generators whose draws depend on what a fault *is*, never on what was drawn before.
+
+    generator(7, "f1", rank, step, call, output)
+
+gives the same numbers in any order of calls and in any process, and leaves the
+global generators alone. Draws of different devices differ, as torch's do.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+import torch
+
+__all__ = ["generator"]
+
+
+def generator(seed: int, *identity: object, device: torch.device | str = "cpu") -> torch.Generator:
+    """A new generator, seeded by a hash of the seed and the identity.
+
+    Args:
+        seed: Seed of the fault.
+        *identity: What tells this firing from every other: text, numbers.
+        device: Device of the tensor that is struck.
+    """
+    text = json.dumps([seed, *identity], default=str)
+    digest = hashlib.sha256(text.encode()).digest()
+    made = torch.Generator(device=device)
+    made.manual_seed(int.from_bytes(digest[:8], "big") >> 1)
+    return made

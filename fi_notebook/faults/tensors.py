@@ -1,0 +1,135 @@
+"""Reading and writing chosen elements of a tensor, bit for bit, whatever its strides.
+
+Elements are chosen by flat indices in row-major order of the *logical* shape.
+`take` and `put` touch only the chosen elements: on a tensor of 100 million elements
+they cost as much as on a small one. Nothing here makes an autograd graph or moves a
+version counter: memory that goes wrong does not tell autograd.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+
+from fi_notebook.errors import FaultError
+from fi_notebook.faults.bits import bit_view, format_of, from_bits
+
+__all__ = ["coordinates", "materialised", "overlaps", "pieces", "put", "refusal", "take"]
+
+PIECE = 1 << 22
+"""How many elements a pass over a large tensor holds at a time."""
+
+
+def refusal(tensor: torch.Tensor) -> str:
+    """Why no fault can strike this tensor, or ``""`` where one can."""
+    if tensor.is_nested:
+        return "nested tensors are not supported; strike the tensors they are made of"
+    if tensor.layout != torch.strided:
+        layout = str(tensor.layout).removeprefix("torch.")
+        return f"layout {layout} is not supported; strike its values() or a dense tensor"
+    try:
+        format_of(tensor.dtype)
+    except FaultError as error:
+        return str(error)
+    return "a tensor on the meta device has no values" if tensor.is_meta else ""
+
+
+def overlaps(tensor: torch.Tensor) -> bool:
+    """Whether two elements may share memory, as in an expanded tensor."""
+    reach = 0
+    for stride, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
+        if size > 1:
+            if stride <= reach:
+                return tensor.numel() > 0
+            reach += stride * (size - 1)
+    return False
+
+
+def coordinates(indices: torch.Tensor, shape: tuple[int, ...]) -> tuple[torch.Tensor, ...]:
+    """Flat indices as one index tensor per dimension."""
+    found: list[torch.Tensor] = []
+    for size in reversed(shape):
+        found.append(indices % size)
+        indices = indices.div(size, rounding_mode="floor")
+    return tuple(reversed(found))
+
+
+def take(tensor: torch.Tensor, indices: torch.Tensor | None) -> torch.Tensor:
+    """The chosen values as a new tensor of one dimension, NaN payloads kept.
+
+    Args:
+        tensor: What is read.
+        indices: Flat indices, or None for every element.
+    """
+    data = tensor.detach()
+    if indices is None:
+        flat = data.resolve_conj().resolve_neg().reshape(-1)
+        return flat.clone() if _same_memory(flat, data) else flat
+    if data.dim() == 0:
+        data = data[None]
+    where = coordinates(indices, tuple(data.shape))
+    if data.is_conj() or data.is_neg():
+        return data[where].resolve_conj().resolve_neg()
+    return from_bits(bit_view(data)[where], data.dtype)
+
+
+def _same_memory(one: torch.Tensor, other: torch.Tensor) -> bool:
+    return one.untyped_storage().data_ptr() == other.untyped_storage().data_ptr()
+
+
+def put(tensor: torch.Tensor, indices: torch.Tensor | None, values: torch.Tensor) -> None:
+    """Write values into the chosen elements of a tensor, in place, exactly.
+
+    Args:
+        tensor: What is written; it may require grad.
+        indices: Flat indices, or None for every element.
+        values: One value per chosen element, of the same dtype.
+
+    Raises:
+        FaultError: Elements share memory, so that one write would change several.
+    """
+    if overlaps(tensor):
+        raise FaultError(
+            f"cannot write into a tensor of shape {tuple(tensor.shape)} whose elements share "
+            f"memory (strides {tensor.stride()}, as after expand()); write into a copy, "
+            "as materialised(tensor) makes one"
+        )
+    data = tensor.data[None] if tensor.dim() == 0 else tensor.data
+    lazy = data.is_conj() or data.is_neg()
+    target, source = (data, values) if lazy else (bit_view(data), bit_view(values))
+    if indices is None:
+        target.copy_(source.reshape(target.shape))
+    elif len(indices):
+        target[coordinates(indices, tuple(data.shape))] = source
+
+
+def materialised(tensor: torch.Tensor) -> torch.Tensor:
+    """A copy with memory of its own, bit for bit, and no autograd graph.
+
+    Strides stay as they are, unless elements shared memory: then they are contiguous.
+    """
+    data = tensor.detach()
+    if data.is_conj() or data.is_neg() or overlaps(data):
+        return data.resolve_conj().resolve_neg().clone(memory_format=torch.contiguous_format)
+    copy = torch.empty_strided(data.shape, data.stride(), dtype=data.dtype, device=data.device)
+    bit_view(copy).copy_(bit_view(data))
+    return copy
+
+
+def pieces(tensor: torch.Tensor) -> Iterator[tuple[int, torch.Tensor]]:
+    """The tensor in row-major order, piece by piece: first flat index, flat values.
+
+    Contiguous memory is not copied; other strides cost a copy of one piece at a time.
+    """
+    data = tensor.detach()
+    if data.is_contiguous() and not (data.is_conj() or data.is_neg()):
+        flat = data.view(-1)
+        yield from ((start, flat[start : start + PIECE]) for start in range(0, len(flat), PIECE))
+        return
+    rows = len(data) if data.dim() else 1
+    width = data.numel() // rows if rows else 0
+    group = max(1, PIECE // max(width, 1))
+    for row in range(0, rows, group):
+        part = data[row : row + group] if data.dim() else data
+        yield row * width, part.resolve_conj().resolve_neg().reshape(-1)

@@ -1,0 +1,221 @@
+"""Fault models on values: scaled, shifted, set, drawn, clamped.
+
+    scale(factor=100)   add(value=1)   set(value="nan")   zero   nan   inf   negate
+    random_finite   random_uniform(low=0, high=1)   noise(std=0.1, relative=True)   clamp(high=6)
+
+How each computes on floats, integers, bools and complex numbers: see `numbers`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, Final
+
+import torch
+
+from fi_notebook.faults.bits import Format, dtype_of
+from fi_notebook.faults.numbers import arithmetic, by_part, narrow, widened
+from fi_notebook.faults.parameters import Parameter, as_number
+from fi_notebook.faults.registry import Context, register
+from fi_notebook.faults.tensors import pieces
+
+__all__ = ["scaled"]
+
+ROUNDED: Final = (
+    "Exact for a whole number, else in float64 and rounded half to even; held at the ends of "
+    "the dtype. A bool is True where the result is not zero."
+)
+IN_RANGE: Final = "Integers take whole numbers in their range; a bool takes 0 and 1."
+
+
+def _finite_on_integers(name: str) -> Any:
+    """Refuse NaN and infinity where the dtype is no floating-point one."""
+
+    def refuse(given: Mapping[str, Any], layout: Format, _shape: tuple[int, ...]) -> str:
+        number = as_number(given[name])
+        if layout.inexact or math.isfinite(number):
+            return ""
+        return f"{name}={given[name]!r} needs a floating-point dtype, not {layout.dtype}"
+
+    return refuse
+
+
+def scaled(values: torch.Tensor, factor: int | float) -> torch.Tensor:
+    """Values of any dtype times a factor."""
+    exact = isinstance(factor, int) and abs(factor) < 1 << 53
+    return arithmetic(values, lambda x: x * factor, whole=exact)
+
+
+@register(
+    "scale",
+    group="values",
+    parameters=(Parameter("factor", "value", summary="What every value is multiplied by."),),
+    integers=ROUNDED,
+    source="the seed's light and heavy; magnitudes as in arXiv 2211.13094",
+    example={"factor": 1.5},
+    refuse=_finite_on_integers("factor"),
+)
+def scale(values: torch.Tensor, _ctx: Context, *, factor: Any) -> torch.Tensor:
+    """Multiplies values by a factor."""
+    return scaled(values, as_number(factor))
+
+
+@register(
+    "add",
+    group="values",
+    parameters=(Parameter("value", "value", summary="What is added to every value."),),
+    integers=ROUNDED,
+    example={"value": 1.0},
+    refuse=_finite_on_integers("value"),
+)
+def add(values: torch.Tensor, _ctx: Context, *, value: Any) -> torch.Tensor:
+    """Adds a constant to values; to the real part of complex ones."""
+    number = as_number(value)
+    exact = isinstance(number, int) and abs(number) < 1 << 53
+    return arithmetic(values, lambda x: x + number, whole=exact)
+
+
+def _cannot_hold(number: int | float, layout: Format) -> str:
+    """Why a dtype cannot hold a number."""
+    if layout.inexact:
+        return _cannot_hold_float(number, layout)
+    if layout.kind == "bool":
+        low, high = 0, 1
+    else:
+        ends = torch.iinfo(dtype_of(layout.dtype))
+        low, high = ends.min, ends.max
+    if math.isfinite(number) and number == int(number) and low <= number <= high:
+        return ""
+    return f"{layout.dtype} cannot hold {number}; valid are whole numbers from {low} to {high}"
+
+
+def _cannot_hold_float(number: int | float, layout: Format) -> str:
+    if math.isnan(number):
+        return "" if layout.has_nan else f"{layout.dtype} has no NaN"
+    largest = torch.finfo(dtype_of(layout.dtype)).max
+    if math.isinf(number):
+        return (
+            ""
+            if layout.has_inf
+            else (f"{layout.dtype} has no infinity; its largest value is {largest:g}")
+        )
+    if abs(number) > largest:
+        hint = "; for an infinity give 'inf' or '-inf'" if layout.has_inf else ""
+        return f"{layout.dtype} cannot hold {number}; its largest value is {largest:g}{hint}"
+    return ""
+
+
+def _filled(values: torch.Tensor, number: int | float) -> torch.Tensor:
+    if values.dtype == torch.uint64:
+        pattern = int(number) - (1 << 64) if int(number) >> 63 else int(number)
+        return torch.full_like(values.view(torch.int64), pattern).view(torch.uint64)
+    if values.dtype.is_floating_point and values.dtype.itemsize == 1:
+        return torch.full_like(values, number, dtype=torch.float32).to(values.dtype)
+    return torch.full_like(values, number)
+
+
+@register(
+    "set",
+    group="values",
+    parameters=(
+        Parameter("value", "value", summary="The new value; NaN and infinities as text in JSON."),
+    ),
+    integers=IN_RANGE,
+    source="lm-resiliency and beam studies (arXiv 2605.04213): a constant in place of the value",
+    example={"value": 100.0},
+    refuse=lambda given, layout, _shape: _cannot_hold(as_number(given["value"]), layout),
+)
+def set_value(values: torch.Tensor, _ctx: Context, *, value: Any) -> torch.Tensor:
+    """Replaces values by a constant; complex ones get an imaginary part of zero."""
+    return _filled(values, as_number(value))
+
+
+@register(
+    "zero",
+    group="values",
+    integers="Zero; False.",
+    source="He et al., ISCA'23: zero in place of the value",
+    refuse=lambda _given, layout, _shape: (
+        "float8_e8m0fnu has no zero" if layout.dtype == "float8_e8m0fnu" else ""
+    ),
+)
+def zero(values: torch.Tensor, _ctx: Context) -> torch.Tensor:
+    """Replaces values by zero."""
+    return torch.zeros_like(values)
+
+
+@register(
+    "nan",
+    group="values",
+    integers="Refused: integers and bools have no NaN.",
+    source="arXiv 2211.13094: about 1 % of silent corruptions are NaN or Inf",
+    refuse=lambda _given, layout, _shape: _cannot_hold(math.nan, layout),
+)
+def nan(values: torch.Tensor, _ctx: Context) -> torch.Tensor:
+    """Replaces values by NaN; both parts of complex ones."""
+    return by_part(values, lambda part: _filled(part, math.nan))
+
+
+@register(
+    "inf",
+    group="values",
+    parameters=(Parameter("negative", "bool", False, summary="Minus infinity instead of plus."),),
+    integers="Refused: integers and bools have no infinity.",
+    source="arXiv 2211.13094: about 1 % of silent corruptions are NaN or Inf",
+    refuse=lambda _given, layout, _shape: _cannot_hold(math.inf, layout),
+)
+def inf(values: torch.Tensor, _ctx: Context, *, negative: bool) -> torch.Tensor:
+    """Replaces values by infinity; complex ones get an imaginary part of zero."""
+    return _filled(values, -math.inf if negative else math.inf)
+
+
+def finite_std(tensor: torch.Tensor) -> float:
+    """Standard deviation (population) of the finite elements, in float64, piece by piece."""
+    count, total, squares = 0, 0.0, 0.0
+    mean = 0.0
+    for measure in ("mean", "squares"):
+        for _start, piece in pieces(tensor):
+            parts = torch.view_as_real(piece) if piece.dtype.is_complex else piece
+            real = widened(parts).double()
+            real = real[torch.isfinite(real)]
+            if measure == "mean":
+                count, total = count + real.numel(), total + float(real.sum())
+            else:
+                squares += float((real - mean).square().sum())
+        mean = total / count if count else 0.0
+    return math.sqrt(squares / count) if count else 0.0
+
+
+@register(
+    "noise",
+    group="values",
+    parameters=(
+        Parameter("std", "float", 1.0, 0, None, summary="Standard deviation of the noise."),
+        Parameter(
+            "relative",
+            "choice",
+            False,
+            choices=(False, True, "element", "tensor"),
+            summary="std is relative to each value (True, 'element') or to the tensor's std.",
+        ),
+    ),
+    integers="Computed in float64, rounded half to even, held at the ends of the dtype.",
+    example={"std": 0.1},
+)
+def noise(values: torch.Tensor, ctx: Context, *, std: float, relative: bool | str) -> torch.Tensor:
+    """Adds normally distributed noise, to each part of complex values."""
+    scale_by = std * finite_std(ctx.tensor) if relative == "tensor" else std
+
+    def noisy(part: torch.Tensor) -> torch.Tensor:
+        wide = widened(part)
+        wide = wide if wide.dtype == torch.float64 else wide.float()
+        draw = torch.randn(
+            wide.shape, generator=ctx.generator, dtype=wide.dtype, device=ctx.generator.device
+        ).to(wide.device)
+        amount = draw * scale_by
+        return narrow(
+            wide + (wide * amount if relative in (True, "element") else amount), part.dtype
+        )
+
+    return by_part(values, noisy)
