@@ -1,0 +1,118 @@
+"""What each call did to the error of its inputs, and where NaN and Inf come from.
+
+    relu*2:0       introduced   no input differs, the output does: struck here
+    addmm*3:0      passed on    relative L2 0.012 in, 0.011 out
+    log*1:0        amplified    0.011 in, 0.4 out (more than 2 times)
+    max_pool2d*1:0 masked       an input differs, the output is bit-equal
+
+An error is measured by the share of new NaN and Inf first, and by the relative L2
+distance over the finite elements second; the worst input counts. Where one of them
+was not measured, the error counts as passed on. Inputs are known by the site that made
+them; a parameter or a batch has none and counts as equal.
+
+Limits: a difference that enters through what no site made (a weight changed in an
+earlier step, another random number) shows as *introduced* at the first call that
+reads it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fi_notebook.core.run import EFFECTS
+from fi_notebook.core.trace import Trace
+
+__all__ = ["NONFINITE", "assign_effects", "nonfinite", "producers"]
+
+NONFINITE = ("finite", "produced", "passed on", "absorbed")
+"""What a call did with NaN and Inf: *produced* has finite inputs and a non-finite
+output, *absorbed* a non-finite input and a finite output."""
+
+_EQUAL, _INTRODUCED, _AMPLIFIED, _ATTENUATED, _MASKED, _PASSED, _STRUCTURAL = range(len(EFFECTS))
+
+
+def assign_effects(
+    faulty: Trace, columns: dict[str, np.ndarray], *, growth: float = 2.0
+) -> np.ndarray:
+    """Name what each call did to the error.
+
+    Args:
+        faulty: Trace of the faulty run, which knows what led to what.
+        columns: The columns of a comparison (`core.run.COMPARISON_COLUMNS`).
+        growth: How many times larger than the worst input's an error must be to be
+            *amplified*, or smaller to be *attenuated*.
+
+    Returns:
+        One index into `EFFECTS` per row.
+
+    Raises:
+        ValueError: ``growth`` is below 1.
+    """
+    if not growth >= 1:
+        raise ValueError(f"growth is {growth!r}; expected a factor of at least 1, such as 2.0")
+    made = columns["faulty"] >= 0
+    rows = columns["faulty"][made]
+    differs = ~columns["equal"][made]
+    bad, distance = _error(columns, made)
+    call = faulty.site_columns["call"][rows]
+    unknown = differs & np.isnan(columns["relative_l2"][made])
+    measures = {"differs": differs, "bad": bad, "distance": distance, "unknown": unknown}
+    into = {name: _worst_input(faulty, rows, values)[call] for name, values in measures.items()}
+    known = ~unknown & (into["unknown"] == 0)
+    larger = _exceeds(bad, distance, into["bad"], into["distance"], growth)
+    smaller = _exceeds(into["bad"], into["distance"], bad, distance, growth)
+    reached = into["differs"] > 0
+    effect = np.full(len(made), _STRUCTURAL, dtype=np.uint8)
+    effect[made] = np.select(
+        [~differs & ~reached, ~differs, ~reached, known & larger, known & smaller],
+        [_EQUAL, _MASKED, _INTRODUCED, _AMPLIFIED, _ATTENUATED],
+        _PASSED,
+    )
+    effect[columns["golden"] < 0] = _STRUCTURAL
+    return effect
+
+
+def _error(columns: dict[str, np.ndarray], made: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Share of new NaN and Inf, and relative L2 distance, 0 where there is none."""
+    numel = np.maximum(columns["numel"][made], 1)
+    bad = np.maximum(columns["new_nan"][made], 0) + np.maximum(columns["new_inf"][made], 0)
+    return bad / numel, np.nan_to_num(columns["relative_l2"][made], nan=0.0, posinf=np.inf)
+
+
+def _worst_input(trace: Trace, rows: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """The largest value among the inputs of each call; 0 where it has none."""
+    by_row = np.zeros(len(trace))
+    by_row[rows] = values
+    worst = np.zeros(trace.call_count)
+    call = np.repeat(np.arange(trace.call_count), np.diff(trace.input_offsets))
+    known = trace.input_sites >= 0
+    np.maximum.at(worst, call[known], by_row[trace.input_sites[known]])
+    return worst
+
+
+def _exceeds(
+    bad: np.ndarray, distance: np.ndarray, other_bad: np.ndarray, other: np.ndarray, growth: float
+) -> np.ndarray:
+    """Whether an error is more than ``growth`` times another; non-finite counts first."""
+    finite = (bad == 0) & (other_bad == 0)
+    return np.where(finite, distance > growth * other, bad > growth * other_bad)
+
+
+def nonfinite(trace: Trace) -> np.ndarray:
+    """Tell the calls that produce NaN or Inf from those that pass them on.
+
+    Args:
+        trace: Any trace; sites whose statistics were not taken count as finite.
+
+    Returns:
+        One index into `NONFINITE` per site row.
+    """
+    columns = trace.site_columns
+    bad = sum(np.maximum(columns[name], 0) for name in ("nan", "posinf", "neginf")) > 0
+    into = _worst_input(trace, np.arange(len(trace)), bad)[columns["call"]] > 0
+    return np.select([bad & ~into, bad, into], [1, 2, 3], 0).astype(np.uint8)
+
+
+def producers(trace: Trace) -> np.ndarray:
+    """Site rows of the calls that made NaN or Inf out of finite inputs, in order."""
+    return np.flatnonzero(nonfinite(trace) == NONFINITE.index("produced"))

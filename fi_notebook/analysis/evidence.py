@@ -1,0 +1,97 @@
+"""Everything that a rule of an outcome may look at, and what it is made of.
+
+A rule is a function ``(evidence) -> Outcome | None``; see ``outcome.py`` for those of
+one step and ``outcome_course.py`` for those of several.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import inf
+
+from fi_notebook.analysis.course import Course, follow
+from fi_notebook.analysis.findings import hidden_damage
+from fi_notebook.analysis.tolerance import Tolerance
+from fi_notebook.core.fault import FaultPlan
+from fi_notebook.core.run import Comparison, Difference, Injection, NotInjected, StepRecord
+
+__all__ = ["Evidence", "differences", "distances"]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Everything that a rule may look at."""
+
+    plan: FaultPlan
+    injections: tuple[Injection, ...]
+    not_injected: tuple[NotInjected, ...]
+    comparison: Comparison
+    golden: tuple[StepRecord, ...]
+    faulty: tuple[StepRecord, ...]
+    error: str
+    noise: Comparison | None
+    tolerance: Tolerance
+
+    @cached_property
+    def first(self) -> Injection:
+        """The first firing that changed a value, else the first firing."""
+        return next((i for i in self.injections if i.changed), self.injections[0])
+
+    @property
+    def strike(self) -> int:
+        """The step in which the first value was changed."""
+        return self.first.step
+
+    @property
+    def compared(self) -> int:
+        """The step that the comparison is about."""
+        return self.golden[0].step if self.golden else self.strike
+
+    @cached_property
+    def struck(self) -> str:
+        """What struck where, as the beginning of a sentence."""
+        more = len(self.injections) - 1
+        others = f" (and {more} more firing{'s' * (more > 1)})" if more else ""
+        return f"{self.first.fault} struck {self.first.site} in step {self.strike}{others}"
+
+    @cached_property
+    def relative(self) -> float:
+        """The relative tolerance, raised to the noise floor where that is higher."""
+        return max(self.tolerance.relative, *(d for _, d in distances(self.noise) if d < inf))
+
+    @cached_property
+    def within_noise(self) -> float:
+        """The loss tolerance, raised to the noise floor where that is higher."""
+        floor = self.noise.loss.relative_l2 if self.noise else 0.0
+        return max(self.tolerance.loss, floor)
+
+    @cached_property
+    def course(self) -> Course:
+        """How the loss ran from the strike on."""
+        given = self.tolerance
+        return follow(self.golden, self.faulty, self.strike, sudden=given.sudden, final=given.final)
+
+    @cached_property
+    def hidden(self) -> str:
+        """Damage that loss and weights do not show, as further clauses of a sentence."""
+        return "".join(f"; {text}" for text in hidden_damage(self.comparison))
+
+    @property
+    def moved(self) -> bool:
+        """Whether the parameters moved away by more than the tolerance."""
+        return self.course.distance > self.relative
+
+
+def differences(comparison: Comparison | None) -> list[Difference]:
+    """The differences of everything that a step leaves behind."""
+    if comparison is None:
+        return []
+    c = comparison
+    return [c.loss, *c.gradients, *c.parameters, *c.buffers, *c.optimizer_state]
+
+
+def distances(comparison: Comparison | None) -> list[tuple[str, float]]:
+    """Relative distance of everything that a step leaves behind, by name."""
+    found = [(d.name, d.relative_l2) for d in differences(comparison) if not d.equal]
+    return [("nothing", 0.0), *found]

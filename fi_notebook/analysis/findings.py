@@ -1,0 +1,129 @@
+"""What a person must not miss in a comparison, one plain sentence each.
+
+    exp_avg_sq of conv1.weight holds 1 new Inf in 72 elements: these weights are frozen
+    every gradient is zero: clipping divided by an infinite norm (linalg_vector_norm*9:0)
+    escaped to weights: 6 of 8 parameters differ after the update, most fc.weight (…)
+
+The first two leave no NaN in loss or weights, and so are found by nobody who looks
+only there.
+
+Limits: state is known by its name (``exp_avg_sq`` of Adam and its like), gradients
+count as zeroed where every one of them is a whole norm away from the golden one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from fi_notebook.analysis.words import four_digits, several
+from fi_notebook.core.run import Comparison, Difference
+
+__all__ = ["findings", "hidden_damage"]
+
+SECOND_MOMENTS = ("exp_avg_sq", "square_avg", "exp_inf")
+"""Names of the optimizer state by which an update is divided."""
+
+_GREW = 1e6
+_NORMS = ("norm", "linalg_vector_norm", "_foreach_norm")
+
+
+def findings(comparison: Comparison, *, grew: float = _GREW) -> tuple[str, ...]:
+    """Everything in a comparison that a person must not miss.
+
+    Args:
+        comparison: The comparison of one step.
+        grew: How many times its golden norm a second moment must be away to be named.
+
+    Returns:
+        One sentence each; the worst first.
+    """
+    return (*hidden_damage(comparison, grew=grew), *_all(comparison, _VISIBLE))
+
+
+def hidden_damage(comparison: Comparison, *, grew: float = _GREW) -> tuple[str, ...]:
+    """The damage that shows neither in the loss nor in the weights: frozen or zeroed."""
+    moments = [_second_moment(state, grew) for state in comparison.optimizer_state]
+    return (*(text for text in moments if text), *_all(comparison, (_zeroed_gradients,)))
+
+
+def _all(comparison: Comparison, finders: Sequence[Callable[[Comparison], str]]) -> tuple[str, ...]:
+    return tuple(text for finder in finders if (text := finder(comparison)))
+
+
+def _second_moment(state: Difference, grew: float) -> str:
+    if not any(name in state.name for name in SECOND_MOMENTS):
+        return ""
+    if state.new_inf:
+        return (
+            f"optimizer state {state.name} holds {state.new_inf} new Inf in {state.numel} "
+            "elements: the update divides by it, so these weights are frozen"
+        )
+    if state.relative_l2 >= grew:
+        return (
+            f"optimizer state {state.name} is {four_digits(state.relative_l2)} times its golden "
+            "norm away: the update divides by its root, so its weights hardly move any more"
+        )
+    return ""
+
+
+def _zeroed_gradients(comparison: Comparison) -> str:
+    known = [g for g in comparison.gradients if not (g.new_nan or g.new_inf)]
+    moved = [g for g in known if not g.equal]
+    zeroed = [g for g in moved if abs(g.relative_l2 - 1) < 1e-6]
+    source = _infinite_norm(comparison)
+    if not source or not moved or len(zeroed) < len(moved):
+        return ""
+    which = (
+        "every gradient"
+        if len(moved) == len(comparison.gradients)
+        else (f"{len(moved)} of {len(comparison.gradients)} gradients")
+    )
+    return (
+        f"{which} became zero: clipping divided by an infinite norm ({source}), "
+        "so this step moves no weight by its gradient"
+    )
+
+
+def _infinite_norm(comparison: Comparison) -> str:
+    """What shows an infinite norm: the call that took it, or the gradient norm."""
+    for row in np.flatnonzero(comparison.columns["new_inf"] > 0):
+        site = comparison.site(int(row))
+        if site.op in _NORMS and comparison.columns["numel"][row] == 1:
+            return str(site)
+    return "the gradient norm" if np.isinf(comparison.gradient_norm.faulty) else ""
+
+
+def _nonfinite(kind: str, differences: Sequence[Difference], meaning: str) -> str:
+    bad = [d for d in differences if d.new_nan or d.new_inf]
+    names = [f"{d.name} ({d.new_nan} NaN, {d.new_inf} Inf)" for d in bad]
+    return f"new NaN or Inf in {kind} {several(names)}: {meaning}" if bad else ""
+
+
+def _bad_parameters(comparison: Comparison) -> str:
+    meaning = "every later step works with them"
+    return _nonfinite("parameter", comparison.parameters, meaning)
+
+
+def _bad_buffers(comparison: Comparison) -> str:
+    meaning = "training may look fine, evaluation reads them"
+    return _nonfinite("buffer", comparison.buffers, meaning)
+
+
+def _escaped(comparison: Comparison) -> str:
+    moved = [p for p in comparison.parameters if not p.equal]
+    if not moved:
+        return ""
+    worst = max(moved, key=lambda p: (p.new_nan + p.new_inf, p.relative_l2))
+    return (
+        f"escaped to weights: {len(moved)} of {len(comparison.parameters)} parameters differ "
+        f"after the update, most {worst.name} (relative L2 {four_digits(worst.relative_l2)})"
+    )
+
+
+def _structure(comparison: Comparison) -> str:
+    return comparison.structural and f"the runs make different calls: {comparison.structural}"
+
+
+_VISIBLE = (_bad_parameters, _bad_buffers, _escaped, _structure)

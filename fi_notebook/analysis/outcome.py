@@ -1,0 +1,255 @@
+"""What the fault did in the end: one name and one plain sentence.
+
+    masked_exact: f1 struck relu*2:0 in step 0; the last call that differs is
+    max_pool2d*1:0, and every later call and the whole update are bit-equal
+
+The classes are tried in the order of `OUTCOMES`, and the first that holds is taken.
+Each is one function of the evidence; `judge` only walks through them.
+
+Limits: bits are compared in the step of the comparison. A fault that strikes in a later
+step is judged on the step records: there ``masked_exact`` needs a measured parameter
+distance of exactly 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from fi_notebook.analysis.course import pairs, relative
+from fi_notebook.analysis.evidence import Evidence, differences, distances
+from fi_notebook.analysis.nonfinite import first_nonfinite
+from fi_notebook.analysis.outcome_course import COURSE_RULES
+from fi_notebook.analysis.tolerance import DEFAULT, Tolerance
+from fi_notebook.analysis.words import four_digits, several
+from fi_notebook.core.fault import FaultPlan
+from fi_notebook.core.run import Comparison, Difference, Injection, NotInjected, Outcome, StepRecord
+from fi_notebook.core.site import PHASES
+
+__all__ = ["judge"]
+
+_UPDATE = tuple(PHASES.index(phase) for phase in ("backward", "optimizer"))
+
+
+def judge(
+    plan: FaultPlan,
+    injections: Sequence[Injection],
+    not_injected: Sequence[NotInjected],
+    comparison: Comparison,
+    golden_steps: Sequence[StepRecord],
+    faulty_steps: Sequence[StepRecord],
+    error: str = "",
+    noise: Comparison | None = None,
+    *,
+    tolerance: Tolerance = DEFAULT,
+    detected_by: Sequence[str] = (),
+) -> Outcome:
+    """Name what the plan as a whole did.
+
+    Args:
+        plan: The faults that were armed.
+        injections: Every firing, in order.
+        not_injected: Every fault that never fired, with the reason.
+        comparison: The faulty run against the golden run, for the first step.
+        golden_steps: One record per step of the golden run.
+        faulty_steps: One record per step of the faulty run.
+        error: The exception that the faulty run raised, as text, or "".
+        noise: Golden against golden; differences below it do not count.
+        tolerance: What counts as a difference, and the NaN policy.
+        detected_by: Names of the detectors that would have fired.
+
+    Returns:
+        The first outcome that holds, with one plain sentence.
+    """
+    evidence = Evidence(
+        plan=plan,
+        injections=tuple(injections),
+        not_injected=tuple(not_injected),
+        comparison=comparison,
+        golden=tuple(golden_steps),
+        faulty=tuple(faulty_steps),
+        error=error,
+        noise=noise,
+        tolerance=tolerance,
+    )
+    outcomes = (rule(evidence) for rule in _RULES)
+    first = next((outcome for outcome in outcomes if outcome is not None), None)
+    return replace(first or _changed(evidence), detected_by=tuple(detected_by))
+
+
+def _crash(e: Evidence) -> Outcome | None:
+    if not e.error:
+        return None
+    made = len(e.faulty)
+    step = e.golden[made].step if made < len(e.golden) else made
+    after = f"after {e.struck}" if e.injections else "before any fault had struck"
+    raised = e.error.strip().splitlines()[-1].strip() if e.error.strip() else "an error"
+    return Outcome("crash", f"the faulty run stopped in step {step} with {raised}, {after}", step)
+
+
+def _not_injected(e: Evidence) -> Outcome | None:
+    if e.injections:
+        return None
+    reasons = [f"{missed.fault}: {missed.reason}" for missed in e.not_injected]
+    why = several(reasons) or (
+        "no reason is known" if any(f.enabled for f in e.plan) else "the plan has no enabled fault"
+    )
+    return Outcome("not_injected", f"no fault struck, so nothing was tested ({why})")
+
+
+def _inactive(e: Evidence) -> Outcome | None:
+    if any(injection.changed for injection in e.injections):
+        return None
+    numel = int(np.prod(e.first.after.shape, dtype=np.int64))
+    return Outcome(
+        "inactive",
+        f"{e.struck}, but none of the {numel} elements changed a bit: "
+        "each already had the value that the fault gives it",
+        e.strike,
+    )
+
+
+def _nan(e: Evidence) -> Outcome | None:
+    found = first_nonfinite(
+        e.comparison, e.compared, pairs(e.golden, e.faulty), e.tolerance.nonfinite
+    )
+    if found is None:
+        return None
+    step, where = found
+    if step <= e.strike:
+        return Outcome("nan_immediate", f"{e.struck}, and in the same step {where}{e.hidden}", step)
+    late = step - e.strike
+    after = f"{late} step{'s' * (late > 1)} later, in step {step}, {where}"
+    return Outcome("nan_delayed", f"{e.struck}; {after}{e.hidden}", step)
+
+
+def _masked_exact(e: Evidence) -> Outcome | None:
+    if not (_update_equal(e) and _later_equal(e)):
+        return None
+    rows, loss = e.comparison.diverged, e.comparison.loss
+    if len(rows):
+        last = e.comparison.site(int(rows[-1]))
+        gone = f"the last call that differs is {last}, and every later call"
+    else:
+        gone = "no call that was compared differs"
+    shown = (
+        ""
+        if loss.equal
+        else (
+            f" (only the loss that is shown differs: {four_digits(loss.faulty)} "
+            f"instead of {four_digits(loss.golden)})"
+        )
+    )
+    return Outcome(
+        "masked_exact",
+        f"{e.struck}; {gone} and the whole update are bit-equal to the golden run{shown}",
+        e.strike,
+    )
+
+
+def _update_equal(e: Evidence) -> bool:
+    """Whether the struck step ends with the same bits as the golden run."""
+    if e.strike > e.compared:
+        struck = [f.parameter_distance for f in e.faulty if f.step >= e.strike]
+        return bool(struck) and all(distance == 0 for distance in struck)
+    c = e.comparison
+    after = (*c.parameters, *c.buffers, *c.optimizer_state)
+    rows = c.diverged
+    quiet_end = not len(rows) or rows[-1] < len(c) - 1
+    kept = all(d.equal for d in after) if after else not _diverged_update(c)
+    return quiet_end and kept and (_has_update(c) or c.loss.equal)
+
+
+def _diverged_update(comparison: Comparison) -> bool:
+    """Whether a call of the update differs; asked where no tensor after it is known."""
+    rows = comparison.columns["golden"][comparison.diverged]
+    calls = comparison.golden.site_columns["call"][rows[rows >= 0]]
+    phases = comparison.golden.calls["phase"][calls]
+    return bool(np.isin(phases, _UPDATE).any()) or bool((rows < 0).any())
+
+
+def _has_update(comparison: Comparison) -> bool:
+    return bool(np.isin(comparison.golden.calls["phase"], _UPDATE).any())
+
+
+def _later_equal(e: Evidence) -> bool:
+    later = [(g, f) for g, f in pairs(e.golden, e.faulty) if f.step > e.strike]
+    return all(
+        relative(getattr(g, name), getattr(f, name)) == 0
+        for g, f in later
+        for name in ("loss", "gradient_norm", "parameter_norm")
+    )
+
+
+def _masked_tolerance(e: Evidence) -> Outcome | None:
+    name, worst = max([*distances(e.comparison), *_step_distances(e)], key=lambda pair: pair[1])
+    if not worst <= e.relative or any(_nonfinite_count(d) for d in differences(e.comparison)):
+        return None
+    return Outcome(
+        "masked_tolerance",
+        f"{e.struck}, and its error is not gone but stays below the tolerance: the largest "
+        f"relative difference is {four_digits(worst)} ({name}), {four_digits(e.relative)} counts",
+        e.strike,
+    )
+
+
+def _step_distances(e: Evidence) -> list[tuple[str, float]]:
+    found = [
+        (f"{name.replace('_', ' ')} of step {f.step}", relative(getattr(g, name), getattr(f, name)))
+        for g, f in pairs(e.golden, e.faulty)
+        for name in ("loss", "gradient_norm", "parameter_norm")
+    ]
+    measured = [f for f in e.faulty if not np.isnan(f.parameter_distance)]
+    return found + [(f"parameters of step {f.step}", f.parameter_distance) for f in measured]
+
+
+def _nonfinite_count(difference: Difference) -> int:
+    return difference.new_nan + difference.new_inf
+
+
+def _changed(e: Evidence) -> Outcome:
+    said = [
+        _loss_words(e.comparison.loss),
+        _tensor_words("gradients", e.comparison.gradients),
+        _tensor_words("parameters", e.comparison.parameters),
+    ]
+    words = "; ".join(text for text in said if text)
+    return Outcome("changed", f"{e.struck}; {words}{e.hidden}", e.strike)
+
+
+def _tensor_words(kind: str, tensors: Sequence[Difference]) -> str:
+    moved = [d for d in tensors if not d.equal]
+    if not moved:
+        return ""
+    worst = max(moved, key=lambda d: (_nonfinite_count(d), d.relative_l2))
+    return (
+        f"{len(moved)} of {len(tensors)} {kind} differ, "
+        f"most {worst.name} (relative L2 {four_digits(worst.relative_l2)})"
+    )
+
+
+def _loss_words(loss: Difference) -> str:
+    if loss.equal:
+        return "this step's loss is bit-equal to the golden one"
+    return (
+        f"the loss is {four_digits(loss.faulty)} instead of {four_digits(loss.golden)} "
+        f"(relative difference {four_digits(relative(loss.golden, loss.faulty))})"
+    )
+
+
+def _one_step(e: Evidence) -> Outcome | None:
+    return _changed(e) if len(e.faulty) <= 1 else None
+
+
+_RULES: tuple[Callable[[Evidence], Outcome | None], ...] = (
+    _crash,
+    _not_injected,
+    _inactive,
+    _nan,
+    _masked_exact,
+    _masked_tolerance,
+    _one_step,
+    *COURSE_RULES,
+)

@@ -1,0 +1,110 @@
+"""The outcomes of several steps: spikes, degrading, drift, a worse metric.
+
+    spike_recover: f1 struck mm*4:0 in step 2; by step 3 the loss had risen 152 % above
+    the golden one, and it came back to within 5 % (0.3 %)
+
+Limits: "above" and "away" are shares of the golden loss (see ``course.py``); with a
+handful of steps a slow degrading cannot be told from a drift.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from fi_notebook.analysis.course import pairs
+from fi_notebook.analysis.evidence import Evidence
+from fi_notebook.analysis.tolerance import Tolerance
+from fi_notebook.analysis.words import four_digits, percent, several
+from fi_notebook.core.run import Outcome
+
+__all__ = ["COURSE_RULES"]
+
+
+def _spike(e: Evidence) -> Outcome | None:
+    course = e.course
+    if not course.rise > e.tolerance.spike:
+        return None
+    rose = (
+        f"{e.struck}; by step {course.rise_step} the loss had risen "
+        f"{percent(course.rise)} above the golden one"
+    )
+    if course.final > e.within_noise:
+        name, ends = "spike_degrade", f"and it ends {percent(course.final)} above it"
+    else:
+        name, ends = (
+            "spike_recover",
+            (f"and it came back to within {percent(e.within_noise)} ({percent(course.final)})"),
+        )
+    return Outcome(name, f"{rose}, {ends}{e.hidden}", course.rise_step)
+
+
+def _slow_degrade(e: Evidence) -> Outcome | None:
+    course, limit = e.course, e.within_noise
+    if not course.final > limit:
+        return None
+    step = int(course.steps[int(np.argmax(course.excess > limit))])
+    return Outcome(
+        "slow_degrade",
+        f"{e.struck}; without a spike the loss ends {percent(course.final)} above the golden one "
+        f"(more than {percent(limit)} from step {step} on){e.hidden}",
+        step,
+    )
+
+
+def _silent_drift(e: Evidence) -> Outcome | None:
+    course = e.course
+    if course.largest > e.within_noise or not e.moved:
+        return None
+    return Outcome(
+        "silent_drift",
+        f"{e.struck}; the loss stays within {percent(e.within_noise)} of the golden one "
+        f"(at most {percent(course.largest)} away), but after step {int(course.steps[-1])} the "
+        f"parameters are {four_digits(course.distance)} away, relative{_metric_words(e)}{e.hidden}",
+        int(course.steps[-1]),
+    )
+
+
+def _metric_degraded(e: Evidence) -> Outcome | None:
+    worse = _worse_metrics(e)
+    if not worse:
+        return None
+    return Outcome(
+        "metric_degraded",
+        f"{e.struck}; the loss looks fine (at most {percent(e.course.largest)} away), but evaluate "
+        f"gives {several(worse)}{e.hidden}",
+        e.faulty[-1].step,
+    )
+
+
+def _metric_words(e: Evidence) -> str:
+    worse = _worse_metrics(e)
+    return f", and evaluate gives {several(worse)}" if worse else ""
+
+
+def _worse_metrics(e: Evidence) -> list[str]:
+    """The metrics of the last step that are worse than golden by more than the tolerance."""
+    golden, faulty = pairs(e.golden, e.faulty)[-1]
+    return [
+        f"{name} {four_digits(value)} instead of {four_digits(golden.metrics[name])}"
+        for name, value in faulty.metrics.items()
+        if name in golden.metrics and _is_worse(name, golden.metrics[name], value, e.tolerance)
+    ]
+
+
+def _is_worse(name: str, golden: float, faulty: float, tolerance: Tolerance) -> bool:
+    if not np.isfinite(faulty):
+        return bool(np.isfinite(golden))
+    falls = any(word in name.lower() for word in tolerance.lower_is_better)
+    loss = faulty - golden if falls else golden - faulty
+    return bool(loss > tolerance.metric * abs(golden))
+
+
+COURSE_RULES: tuple[Callable[[Evidence], Outcome | None], ...] = (
+    _spike,
+    _slow_degrade,
+    _silent_drift,
+    _metric_degraded,
+)
+"""The rules of several steps, in the order of `OUTCOMES`."""

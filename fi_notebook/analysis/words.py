@@ -1,0 +1,37 @@
+"""Numbers and lists as they stand in a sentence.
+
+four_digits(0.000123456)     '0.0001235'
+four_digits(float("nan"))    'NaN'
+percent(0.05)                '5 %'
+several(["a", "b", "c", "d"], 2)   'a, b and 2 more'
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+__all__ = ["four_digits", "percent", "several"]
+
+
+def four_digits(value: float) -> str:
+    """A number with four significant digits; ``NaN``, ``Inf`` and ``-Inf`` by name."""
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "Inf" if value > 0 else "-Inf"
+    return f"{value:.4g}"
+
+
+def percent(share: float) -> str:
+    """A share as a percentage, four significant digits."""
+    return f"{four_digits(100 * share)} %"
+
+
+def several(words: Sequence[str], limit: int = 3) -> str:
+    """The first few of a list, and how many more there are."""
+    if len(words) <= 1:
+        return "".join(words)
+    if len(words) <= limit:
+        return f"{', '.join(words[:-1])} and {words[-1]}"
+    return f"{', '.join(words[:limit])} and {len(words) - limit} more"

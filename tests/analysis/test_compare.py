@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+from math import nan
+
+import numpy as np
+import pytest
+
+from fi_notebook.analysis.align import align
+from fi_notebook.analysis.compare import build, compare
+from tests.records import EQUAL_LOSS
+from tests.traces import Call, digits_step
+from tests.traces import build as trace_of
+
+
+def test_a_trace_compared_with_itself_is_equal_but_not_exact() -> None:
+    """Equal statistics are called equal; that no bits were seen is said twice."""
+    compared = compare(digits_step(), digits_step())
+    assert compared.equal
+    assert not compared.columns["exact"].any()
+    assert "judged on statistics" in compared.notes[0]
+    assert compared.loss.golden == compared.loss.faulty == 2.5
+
+
+def test_statistics_give_lower_bounds() -> None:
+    """Norms 2 and 3 are at least 0.5 apart, relative; maxima 1 and 4 at least 3."""
+    golden, faulty = digits_step(), digits_step()
+    golden.site_columns["norm"][4], faulty.site_columns["norm"][4] = 2.0, 3.0
+    faulty.site_columns["max"][4] = 4.0
+    compared = compare(golden, faulty)
+    assert str(compared.first) == "relu*1:0"
+    assert compared.columns["relative_l2"][4] == 0.5  # |3 - 2| / 2
+    assert compared.columns["max_abs"][4] == 3.0  # |4 - 1|
+    assert compared.columns["changed"][4] == -1
+    assert np.isnan(compared.columns["cosine"][4])
+
+
+def test_equal_nans_are_equal_and_new_ones_counted() -> None:
+    """Identical runs with NaNs are equal; two more NaNs are two new ones."""
+    golden, faulty = digits_step(), digits_step()
+    for trace in (golden, faulty):
+        trace.site_columns["nan"][0] = 1
+        trace.site_columns["mean"][0] = nan
+    assert compare(golden, faulty).equal
+    faulty.site_columns["nan"][0] = 3
+    assert compare(golden, faulty).columns["new_nan"][0] == 2
+
+
+def test_measures_take_the_place_of_statistics_where_there_are_any() -> None:
+    """A row swap leaves the statistics alone; the measure of the tensor finds it."""
+    golden = digits_step()
+    measures = {name: np.full(len(golden), nan) for name in ("changed", "relative_l2", "cosine")}
+    measures["changed"][4], measures["relative_l2"][4], measures["cosine"][4] = 6, 0.3, 0.95
+    measures["changed"][5] = 0
+    compared = build(golden, golden, align(golden, golden), measures, loss=EQUAL_LOSS)
+    columns = compared.columns
+    assert compared.diverged.tolist() == [4]
+    assert [columns[name][4] for name in measures] == [6, 0.3, 0.95]
+    assert columns["exact"].nonzero()[0].tolist() == [4, 5]
+    assert (columns["equal"][5], columns["changed"][5]) == (True, 0)
+
+
+def test_a_sampled_row_says_so() -> None:
+    """An engine that saw a sample only gives exact 0."""
+    golden = digits_step()
+    ones = np.ones(len(golden))
+    measures = {"equal": ones, "exact": ones * 0}
+    compared = build(golden, golden, align(golden, golden), measures, loss=EQUAL_LOSS)
+    assert compared.equal
+    assert not compared.columns["exact"].any()
+
+
+def test_lone_sites_are_unequal_and_unmeasured() -> None:
+    """A call that only the faulty run makes has no measure at all."""
+    golden, faulty = trace_of(Call("mm", "a")), trace_of(Call("mm", "a"), Call("relu", "b"))
+    compared = compare(golden, faulty)
+    assert compared.columns["golden"].tolist() == [0, -1]
+    assert compared.columns["equal"].tolist() == [True, False]
+    assert compared.effect(1) == "structural"
+    assert compared.structural.startswith("only the faulty run makes relu*1:0")
+    assert str(compared.first) == "relu*1:0"
+
+
+def test_another_shape_is_not_equal() -> None:
+    """Same statistics but 6 against 8 elements."""
+    shapes = [trace_of(Call("mm", "a", outputs=(shape,))) for shape in ((2, 3), (2, 4))]
+    shapes[1].site_columns["norm"][:] = shapes[0].site_columns["norm"]
+    compared = compare(*shapes)
+    assert not compared.equal
+    assert compared.columns["numel"].tolist() == [8]
+
+
+@pytest.mark.parametrize(
+    ("measures", "message"),
+    [
+        ({"changd": np.zeros(18)}, "no measure 'changd'; did you mean 'changed'"),
+        ({"changed": np.zeros(3)}, "'changed' has 3 entries; expected one per site .* 18"),
+    ],
+)
+def test_measures_that_cannot_be_are_refused(measures: dict, message: str) -> None:
+    """An unknown name and a wrong length are named."""
+    golden = digits_step()
+    assert len(golden) == 18
+    with pytest.raises(ValueError, match=message):
+        build(golden, golden, align(golden, golden), measures, loss=EQUAL_LOSS)

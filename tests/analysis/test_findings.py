@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+from math import inf
+
+from fi_notebook.analysis.findings import findings
+from fi_notebook.core.run import Comparison, Difference
+from tests.records import comparison
+from tests.traces import Call, build
+
+GONE = tuple(Difference(name, False, 6, 6, relative_l2=1.0) for name in ("fc.weight", "fc.bias"))
+CLIP = build(Call("mm", "fc", "backward"), Call("linalg_vector_norm", "", "other", outputs=((),)))
+
+
+def clipped(**after: object) -> Comparison:
+    """A step whose gradients were clipped by an infinite norm."""
+    compared = comparison({"linalg_vector_norm*1:0": 0.0}, CLIP, **after)
+    compared.columns["new_inf"][1] = 1
+    return compared
+
+
+def test_equal_runs_have_no_findings() -> None:
+    """Nothing to say."""
+    assert findings(comparison({})) == ()
+
+
+def test_an_infinite_second_moment_freezes_weights() -> None:
+    """Named with how many elements; other state with an Inf is no second moment."""
+    state = (
+        Difference("fc.weight.exp_avg_sq", False, 2, 6, new_inf=2),
+        Difference("fc.weight.exp_avg", False, 2, 6, 0.5),
+    )
+    assert findings(comparison({}, optimizer_state=state)) == (
+        (
+            "optimizer state fc.weight.exp_avg_sq holds 2 new Inf in 6 elements: "
+            "the update divides by it, so these weights are frozen"
+        ),
+    )
+
+
+def test_a_huge_second_moment_is_named_from_a_stated_factor() -> None:
+    """1e12 times is; the limit is an argument."""
+    state = (Difference("fc.weight.exp_avg_sq", False, 2, 6, 1e12),)
+    compared = comparison({}, optimizer_state=state)
+    assert "is 1e+12 times its golden norm away" in findings(compared)[0]
+    assert findings(compared, grew=1e13) == ()
+
+
+def test_a_clipped_infinite_norm_zeroes_every_gradient() -> None:
+    """Every gradient is exactly one norm away, and the norm call gave Inf."""
+    assert findings(clipped(gradients=GONE)) == (
+        (
+            "every gradient became zero: clipping divided by an infinite norm "
+            "(linalg_vector_norm*1:0), so this step moves no weight by its gradient"
+        ),
+    )
+
+
+def test_gradients_that_merely_changed_are_not_called_zero() -> None:
+    """One gradient 0.9 norms away: clipping did not zero it."""
+    changed = (GONE[0], Difference("fc.bias", False, 3, 3, 0.9))
+    assert findings(clipped(gradients=changed)) == ()
+
+
+def test_the_gradient_norm_itself_can_show_it() -> None:
+    """Where no norm call was traced (clipping by hand)."""
+    norm = Difference("gradient norm", False, 1, 1, new_inf=1, golden=1.0, faulty=inf)
+    text = findings(comparison({}, gradients=GONE, gradient_norm=norm))[0]
+    assert "(the gradient norm)" in text
+
+
+def test_escaped_to_weights_names_the_worst() -> None:
+    """2 of 3 differ; the worse one is named."""
+    parameters = (
+        Difference("a", equal=True),
+        Difference("b", False, 1, 4, 0.25),
+        Difference("c", False, 1, 4, 0.5),
+    )
+    assert findings(comparison({}, parameters=parameters)) == (
+        "escaped to weights: 2 of 3 parameters differ after the update, most c (relative L2 0.5)",
+    )
+
+
+def test_nonfinite_parameters_and_buffers_are_named() -> None:
+    """With how many of each, and what it means."""
+    buffer = Difference("norm.running_var", False, 1, 3, new_inf=1)
+    parameter = Difference("fc.weight", False, 1, 6, new_nan=4)
+    texts = findings(comparison({}, buffers=(buffer,), parameters=(parameter,)))
+    assert texts[0] == (
+        "new NaN or Inf in parameter fc.weight (4 NaN, 0 Inf): every later step works with them"
+    )
+    assert texts[1].startswith("new NaN or Inf in buffer norm.running_var (0 NaN, 1 Inf)")

@@ -1,0 +1,277 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from math import inf, nan
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fi_notebook.analysis.outcome import judge
+from fi_notebook.analysis.tolerance import Tolerance
+from fi_notebook.core.fault import FaultPlan
+from fi_notebook.core.run import OUTCOMES, Difference, NotInjected, Outcome
+from tests.records import CHANGED_LOSS, EQUAL_LOSS, PLAN, comparison, flipped, injection, steps
+
+MOVED = Difference("fc.weight", False, 6, 6, relative_l2=0.001, max_abs=0.002)
+SPREAD = {"relu*2:0": 0.01, "mm*1:0": 0.06, "_foreach_add_*1:0[0]": 0.001}
+GOLDEN = steps([2.0] * 8)
+
+
+def case(**changes: Any) -> Outcome:
+    """Judge a run of one step in which a flip reached the weights, but for the changes."""
+    given: dict[str, Any] = {
+        "plan": PLAN,
+        "injections": (flipped(),),
+        "not_injected": (),
+        "comparison": comparison(SPREAD, loss=EQUAL_LOSS, parameters=(MOVED,)),
+        "golden_steps": steps([2.5]),
+        "faulty_steps": steps([2.5]),
+    }
+    return judge(**(given | changes))
+
+
+def course(losses: list[float], **changes: Any) -> Outcome:
+    """Judge a run of several steps beside a golden loss of 2 in each of 8."""
+    records = steps(losses, distances=changes.pop("distances", 0.1))
+    return case(golden_steps=GOLDEN, faulty_steps=records, **changes)
+
+
+def test_crash_names_step_and_exception() -> None:
+    """The faulty run made one of two steps, so it stopped in step 1."""
+    error = "Traceback (most recent call last):\n  …\nIndexError: index 9 is out of range"
+    outcome = case(error=error, golden_steps=steps([2.5, 2.4]))
+    assert outcome == Outcome(
+        "crash",
+        "the faulty run stopped in step 1 with IndexError: index 9 is out of range, "
+        "after f1 struck relu*2:0 in step 0",
+        1,
+    )
+
+
+def test_a_crash_before_any_strike_is_no_work_of_the_fault() -> None:
+    """And the sentence says so."""
+    outcome = case(error="ValueError: bad", injections=())
+    assert outcome.reason.endswith("ValueError: bad, before any fault had struck")
+
+
+def test_not_injected_gives_the_reason_and_is_not_masked() -> None:
+    """An unmet fault tests nothing."""
+    missed = (NotInjected("f1", "asked for call 7 of relu, 3 were made"),)
+    outcome = case(injections=(), not_injected=missed)
+    assert outcome.name == "not_injected"
+    assert outcome.reason == (
+        "no fault struck, so nothing was tested (f1: asked for call 7 of relu, 3 were made)"
+    )
+    assert "no enabled fault" in case(injections=(), plan=FaultPlan()).reason
+
+
+def test_inactive_struck_but_changed_nothing() -> None:
+    """Zero set to zero: 0 of 6 elements changed a bit."""
+    same = injection(after=(0.0, 0.5, 1.0, 2.0, 0.0, 3.0))
+    outcome = case(injections=(same,))
+    assert outcome.name == "inactive"
+    assert "none of the 6 elements changed a bit" in outcome.reason
+
+
+def test_nan_immediate_in_the_struck_step() -> None:
+    """The loss is NaN where the golden one is 2.5."""
+    outcome = case(faulty_steps=steps([nan]))
+    assert outcome == Outcome(
+        "nan_immediate",
+        "f1 struck relu*2:0 in step 0, and in the same step "
+        "the loss became NaN (2.5 in the golden run)",
+        0,
+    )
+
+
+def test_nan_immediate_in_the_gradients_alone() -> None:
+    """A NaN gradient counts though loss and norms are finite."""
+    bad = Difference("fc.weight", False, 6, 6, 0.0, 0.0, new_nan=2)
+    outcome = case(comparison=comparison(SPREAD, loss=EQUAL_LOSS, gradients=(bad, MOVED)))
+    assert outcome.name == "nan_immediate"
+    assert "1 of 2 gradients holds NaN or Inf (fc.weight)" in outcome.reason
+
+
+def test_nan_delayed_names_the_step() -> None:
+    """The fault strikes in step 0, the loss overflows in step 3."""
+    outcome = course([2, 9, 1e30, inf, nan, nan, nan, nan])
+    assert (outcome.name, outcome.step) == ("nan_delayed", 3)
+    assert "3 steps later, in step 3, the loss became Inf (2 in the golden run)" in outcome.reason
+
+
+def test_the_nan_policy_is_an_argument() -> None:
+    """A NaN in an activation that dies out counts only where calls are asked for."""
+    compared = comparison(SPREAD, loss=EQUAL_LOSS, parameters=(MOVED,))
+    compared.columns["new_nan"][7] = 1
+    assert case(comparison=compared).name == "changed"
+    outcome = case(comparison=compared, tolerance=Tolerance(nonfinite=("calls",)))
+    assert outcome.name == "nan_immediate"
+    assert "first relu*2:0" in outcome.reason
+    with pytest.raises(ValueError, match="no place 'los' for NaN; did you mean 'loss'"):
+        Tolerance(nonfinite=("los",))
+
+
+def test_a_nan_that_the_golden_run_has_too_is_not_new() -> None:
+    """A step whose loss could not be found has NaN in both runs."""
+    assert case(golden_steps=steps([nan]), faulty_steps=steps([nan])).name == "changed"
+
+
+def test_masked_exact_names_the_last_call_that_differs() -> None:
+    """relu*2:0 differs, everything after it and the update are bit-equal."""
+    outcome = case(comparison=comparison({"relu*2:0": 0.01}))
+    assert outcome == Outcome(
+        "masked_exact",
+        "f1 struck relu*2:0 in step 0; the last call that differs is relu*2:0, and every later "
+        "call and the whole update are bit-equal to the golden run",
+        0,
+    )
+
+
+def test_masked_exact_of_a_loss_that_is_only_shown() -> None:
+    """A loss that was scaled after all is masked where backward and update are equal."""
+    outcome = case(comparison=comparison({"nll_loss_forward*1:0": 0.2}, loss=CHANGED_LOSS))
+    assert outcome.name == "masked_exact"
+    assert "(only the loss that is shown differs: 3 instead of 2.5)" in outcome.reason
+
+
+def test_a_changed_buffer_is_not_masked() -> None:
+    """Running statistics belong to the update."""
+    moved = replace(MOVED, name="norm.running_var")
+    assert case(comparison=comparison({"relu*2:0": 0.01}, buffers=(moved,))).name == "changed"
+
+
+def test_a_later_strike_is_masked_exact_only_by_a_measured_distance() -> None:
+    """The comparison is about step 0, the fault strikes in step 1 of two."""
+    golden = steps([2.5, 2.4])
+    same = {"comparison": comparison({}), "injections": (flipped(1),), "golden_steps": golden}
+    assert case(**same, faulty_steps=golden).name == "masked_tolerance"
+    measured = steps([2.5, 2.4], distances=0.0)
+    assert case(**same, faulty_steps=measured).name == "masked_exact"
+
+
+def test_masked_exact_is_not_claimed_of_an_update_that_nobody_looked_at() -> None:
+    """Without a tensor after the update, a gradient that differs is no masked error."""
+    assert case(comparison=comparison({"mm*1:0": 0.06})).name != "masked_exact"
+
+
+def test_masked_tolerance_shows_the_tolerance() -> None:
+    """1e-7 is below 1e-5, and both are named."""
+    small = replace(MOVED, relative_l2=1e-7)
+    outcome = case(comparison=comparison(SPREAD, parameters=(small,)))
+    assert outcome.name == "masked_tolerance"
+    assert outcome.reason.endswith(
+        "the largest relative difference is 1e-07 (fc.weight), 1e-05 counts"
+    )
+    tight = Tolerance(relative=1e-8)
+    assert (
+        case(comparison=comparison(SPREAD, parameters=(small,)), tolerance=tight).name == "changed"
+    )
+
+
+def test_what_is_below_the_noise_floor_is_masked() -> None:
+    """Golden differs from golden by 0.01, the fault by 0.001."""
+    noise = comparison({}, parameters=(replace(MOVED, relative_l2=0.01),))
+    assert case(noise=noise).name == "masked_tolerance"
+
+
+def test_changed_says_what_changed_in_one_step() -> None:
+    """The loss is bit-equal (a fault after it), 1 of 1 parameters differs."""
+    assert case().name == "changed"
+    assert case().reason == (
+        "f1 struck relu*2:0 in step 0; this step's loss is bit-equal to the golden one; "
+        "1 of 1 parameters differ, most fc.weight (relative L2 0.001)"
+    )
+    other = case(
+        comparison=comparison(SPREAD, loss=CHANGED_LOSS, parameters=(MOVED,)),
+        faulty_steps=steps([3.0]),
+    )
+    assert "the loss is 3 instead of 2.5 (relative difference 0.2)" in other.reason
+
+
+def test_spike_degrade_rises_and_stays() -> None:
+    """2 to 5 is an excess of 150 % in one step; it ends at 3, 50 % above."""
+    outcome = course([2, 5, 4, 3, 3, 3, 3, 3])
+    assert (outcome.name, outcome.step) == ("spike_degrade", 1)
+    assert "by step 1 the loss had risen 150 % above" in outcome.reason
+    assert "it ends 50 % above it" in outcome.reason
+
+
+def test_spike_recover_comes_back() -> None:
+    """The last two of eight steps are 1 % above."""
+    outcome = course([2, 5, 4, 3, 2.5, 2.2, 2.02, 2.02])
+    assert outcome.name == "spike_recover"
+    assert "came back to within 5 % (1 %)" in outcome.reason
+
+
+def test_slow_degrade_has_no_spike() -> None:
+    """10 % more each step: 20 % in two steps is no spike of 50 %, 65 % at the end."""
+    outcome = course([2, 2.2, 2.4, 2.6, 2.8, 3.0, 3.2, 3.4])
+    assert (outcome.name, outcome.step) == ("slow_degrade", 1)
+    assert "ends 65 % above the golden one (more than 5 % from step 1 on)" in outcome.reason
+
+
+def test_silent_drift_has_a_good_loss_and_other_parameters() -> None:
+    """The loss is 1 % away, the parameters 0.1."""
+    outcome = course([2, 2.02, 2.02, 2, 2, 2, 2, 2])
+    assert (outcome.name, outcome.step) == ("silent_drift", 7)
+    assert "at most 1 % away" in outcome.reason
+    assert "after step 7 the parameters are 0.1 away" in outcome.reason
+
+
+def test_metric_degraded_is_seen_by_evaluate_alone() -> None:
+    """Equal loss and parameters, a broken running variance, accuracy 0.61 for 0.97."""
+    broken = Difference("norm.running_var", False, 1, 3, new_inf=1)
+    outcome = case(
+        comparison=comparison({"relu*2:0": 0.01}, buffers=(broken,)),
+        golden_steps=steps([2.0, 2.0], metrics={"accuracy": 0.97, "eval loss": 0.1}),
+        faulty_steps=steps([2.0, 2.0], metrics={"accuracy": 0.61, "eval loss": 0.05}),
+    )
+    assert (outcome.name, outcome.step) == ("metric_degraded", 1)
+    assert outcome.reason.endswith("but evaluate gives accuracy 0.61 instead of 0.97")
+
+
+def test_several_steps_without_any_class_are_changed() -> None:
+    """A buffer that moved a little, with everything else equal, is still told."""
+    moved = replace(MOVED, name="norm.running_var")
+    compared = comparison({"relu*2:0": 0.01}, buffers=(moved,))
+    outcome = course([2.0] * 8, comparison=compared, distances=0.0)
+    assert outcome.name == "changed"
+
+
+def test_hidden_damage_is_named_in_the_outcome() -> None:
+    """An infinite second moment stands in the sentence, whatever the class."""
+    frozen = Difference("fc.weight.exp_avg_sq", False, 1, 6, new_inf=1)
+    compared = comparison(SPREAD, parameters=(MOVED,), optimizer_state=(frozen,))
+    outcome = case(comparison=compared)
+    assert outcome.name == "changed"
+    assert "fc.weight.exp_avg_sq holds 1 new Inf in 6 elements" in outcome.reason
+
+
+def test_detectors_are_a_flag_beside_the_outcome() -> None:
+    """The class is the same."""
+    outcome = case(detected_by=["loss spike"])
+    assert (outcome.name, outcome.detected_by) == ("changed", ("loss spike",))
+
+
+def test_a_parameter_of_the_tolerance_cannot_be_negative() -> None:
+    """The name and the value are given."""
+    with pytest.raises(ValueError, match="spike is -1; expected a number from 0"):
+        Tolerance(spike=-1)
+    assert "relative 1e-05; loss within 5 %; spike 50 %" in str(Tolerance())
+
+
+def test_several_firings_are_one_outcome() -> None:
+    """The first that changed a value is named, the others counted."""
+    same = injection(after=(0.0, 0.5, 1.0, 2.0, 0.0, 3.0), fault="f0")
+    outcome = case(injections=(same, flipped(), flipped()))
+    assert outcome.reason.startswith("f1 struck relu*2:0 in step 0 (and 2 more firings); ")
+
+
+def test_every_class_has_a_case_here() -> None:
+    """The names that this file expects are all the outcomes there are."""
+    import pathlib
+
+    text = pathlib.Path(__file__).read_text(encoding="utf-8")
+    assert [name for name in OUTCOMES if f'"{name}"' not in text] == []
+    assert np.unique(OUTCOMES).size == 13
