@@ -108,6 +108,7 @@ class FaultPlan:
         faults: The faults, struck in this order where several meet at one site.
         modules: Modules whose calls are logged; None is every module that a fault
             names.
+        code: Source lines whose calls are logged; empty is everywhere.
         log_steps: Steps whose calls are logged although no fault is due in them.
         ignore: Operator packets that are counted but not logged, and struck only
             where a target names them; None is the stated default.
@@ -116,6 +117,7 @@ class FaultPlan:
 
     faults: tuple[Fault, ...] = ()
     modules: tuple[str, ...] | None = None
+    code: tuple[str, ...] = ()
     log_steps: Steps | None = None
     ignore: tuple[str, ...] | None = None
     verbosity: str = "normal"

@@ -91,7 +91,7 @@ def _step(number: object, whole: object) -> int:
 
 
 def _text(first: int, last: int | None, stride: int) -> str:
-    if last == first:
+    if last == first and stride == 1:
         return str(first)
     end = "" if last is None else str(last)
     return f"{first}-{end}" + (f":{stride}" if stride != 1 else "")

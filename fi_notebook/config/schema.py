@@ -1,0 +1,66 @@
+"""The JSON schema of ``injector.json``, with every fault model and its parameters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from fi_notebook import faults
+from fi_notebook.config.forms import FirstForm, PlanForm
+from fi_notebook.faults.parameters import Parameter
+
+__all__ = ["schema"]
+
+_NONFINITE = {"enum": ["nan", "inf", "+inf", "-inf"]}
+_TYPES: dict[str, dict[str, Any]] = {
+    "int": {"type": "integer"},
+    "float": {"type": "number"},
+    "bool": {"type": "boolean"},
+    "str": {"type": "string"},
+    "choice": {},
+    "value": {"anyOf": [{"type": "number"}, _NONFINITE]},
+    "ints": {"anyOf": [{"type": "integer"}, {"type": "array", "items": {"type": "integer"}}]},
+    "mask": {"anyOf": [{"type": "integer"}, {"type": "string"}]},
+    "mapping": {"type": "object"},
+}
+
+
+def schema() -> dict[str, Any]:
+    """The JSON schema of both forms of ``injector.json``."""
+    found = TypeAdapter(PlanForm | FirstForm).json_schema()
+    fault = found["$defs"]["FaultForm"]
+    fault["properties"]["model"] = {"enum": faults.names()}
+    fault["allOf"] = [_model_schema(faults.get(name)) for name in faults.names()]
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "injector.json",
+        **found,
+    }
+
+
+def _model_schema(model: faults.FaultModel) -> dict[str, Any]:
+    """If a fault has this model, its parameters are these."""
+    parameters = {
+        "type": "object",
+        "description": model.summary,
+        "properties": {p.name: _parameter_schema(p) for p in model.parameters},
+        "required": [p.name for p in model.parameters if p.required],
+        "additionalProperties": False,
+    }
+    then: dict[str, Any] = {"properties": {"parameters": parameters}}
+    if parameters["required"]:
+        then["required"] = ["parameters"]
+    return {"if": {"properties": {"model": {"const": model.name}}}, "then": then}
+
+
+def _parameter_schema(parameter: Parameter) -> dict[str, Any]:
+    found = dict(_TYPES[parameter.type])
+    limits = {"minimum": parameter.low, "maximum": parameter.high}
+    found |= {key: limit for key, limit in limits.items() if limit is not None and "type" in found}
+    if parameter.choices:
+        found["enum"] = list(parameter.choices)
+    if not parameter.required and parameter.default is not None:
+        found["default"] = parameter.default
+    unit = f" ({parameter.unit})" if parameter.unit else ""
+    return found | {"description": f"{parameter.summary}{unit}"}
