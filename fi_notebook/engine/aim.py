@@ -1,0 +1,175 @@
+"""Whether a fault chooses a call: target, filters, trigger and anchor, resolved once.
+
+    aim = Aim(fault, watch)
+    aim.at(call)            # this call, in this step?
+    aim.reason()            # why it never fired: "asked for call 7 of relu, 3 were made"
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from fi_notebook.core.fault import Fault
+from fi_notebook.core.match import CodeFilter, module_matches
+from fi_notebook.core.site import PHASES
+from fi_notebook.engine.intercept import Call, Watch
+from fi_notebook.engine.outputs import Output
+
+__all__ = ["Aim"]
+
+
+@dataclass
+class Aim:
+    """One fault, aimed at the calls of one model.
+
+    Attributes:
+        fault: The fault.
+        watch: What names the calls.
+        rank: Rank of this process.
+        fired: How many times it fired.
+        reached: Highest number that a call of its operator had in a due step.
+        last_step: The last step that was seen, -1 before the first.
+        refusal: Why it did not fire where it was due, or ``""``.
+    """
+
+    fault: Fault
+    watch: Watch
+    rank: int = 0
+    fired: int = 0
+    reached: int = 0
+    last_step: int = -1
+    refusal: str = ""
+    _modules: frozenset[int] | None = None
+    _phases: frozenset[int] = frozenset(range(len(PHASES)))
+    _code: tuple[CodeFilter, ...] = ()
+    _stacks: dict[int, bool] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Resolve the filters."""
+        fault, infos = self.fault, self.watch.table.infos
+        if fault.modules is not None:
+            self._modules = frozenset(
+                row
+                for row, info in enumerate(infos)
+                if any(module_matches(pattern, info.names) for pattern in fault.modules)
+            )
+        if fault.phases:
+            self._phases = frozenset(PHASES.index(phase) for phase in fault.phases)
+        self._code = tuple(CodeFilter.parse(text) for text in fault.code)
+
+    @property
+    def armed(self) -> bool:
+        """Whether it may still fire on this rank."""
+        fault = self.fault
+        return (
+            fault.enabled
+            and (fault.ranks is None or self.rank in fault.ranks)
+            and (fault.times is None or self.fired < fault.times)
+        )
+
+    def due(self, step: int) -> bool:
+        """Whether it strikes in a step at all."""
+        return self.armed and step in self.fault.steps
+
+    def at(self, call: Call) -> bool:
+        """Whether it chooses a call; outputs are chosen by `takes`."""
+        fault, target = self.fault, self.fault.target
+        self.last_step = max(self.last_step, call.step)
+        if target.op != call.op or target.counted != call.counted:
+            return False
+        if not self.due(max(call.step, 0)):
+            return False
+        if fault.micro_batches is not None and call.micro_batch not in fault.micro_batches:
+            return False
+        self.reached = max(self.reached, call.number)
+        if target.call not in (None, call.number):
+            return False
+        return self._in_scope(call) and self._is_overload(call) and self._at_anchor(call)
+
+    def in_filters(self, call: Call) -> bool:
+        """Whether a call is in the fault's modules, lines and phases, whatever its operator."""
+        return (
+            call.phase in self._phases
+            and (self._modules is None or call.module in self._modules)
+            and self._at_code(call)
+        )
+
+    def _in_scope(self, call: Call) -> bool:
+        if self.in_filters(call):
+            return True
+        if self.fault.target.call is not None:
+            where = self.watch.table.infos[call.module].path
+            self.refusal = (
+                f"{call.op}*{call.number} was made in phase {PHASES[call.phase]}, module "
+                f"{where!r}, which is outside the fault's modules, code or direction"
+            )
+        return False
+
+    def _is_overload(self, call: Call) -> bool:
+        wanted = self.fault.target.overload
+        if wanted is None or wanted == call.overload:
+            return True
+        if self.fault.target.call is not None:
+            self.refusal = f"{call.op}*{call.number} is overload {call.overload!r}, not {wanted!r}"
+        return False
+
+    def _at_anchor(self, call: Call) -> bool:
+        anchor = self.fault.anchor
+        if anchor is None or self.fault.target.call is None:
+            return True
+        place = (
+            PHASES[call.phase],
+            self.watch.table.infos[call.module].path,
+            call.module_call,
+            call.ordinal,
+        )
+        clicked = (anchor.phase, anchor.module, anchor.module_call, anchor.ordinal)
+        if place == clicked:
+            return True
+        self.refusal = (
+            f"the script changed: {call.op}*{call.number} was clicked as {_place(*clicked)}, "
+            f"and is now {_place(*place)}"
+        )
+        return False
+
+    def _at_code(self, call: Call) -> bool:
+        if not self._code:
+            return True
+        causes = () if call.cause is None else (call.cause.stack,)
+        return any(self._on_line(stack) for stack in (call.stack, *causes))
+
+    def _on_line(self, stack: int) -> bool:
+        known = self._stacks.get(stack)
+        if known is None:
+            frames = self.watch.sources.frames(stack)
+            known = self._stacks[stack] = any(line.matches(frames) for line in self._code)
+        return known
+
+    def takes(self, output: Output) -> bool:
+        """Whether it chooses an output of a chosen call."""
+        target = self.fault.target
+        return target.output in (None, output.output) and target.index in (None, output.index)
+
+    def reason(self) -> str:
+        """Why it never fired, in one plain clause."""
+        fault, target = self.fault, self.fault.target
+        if not fault.enabled:
+            return "it is switched off"
+        if fault.ranks is not None and self.rank not in fault.ranks:
+            return f"it is for ranks {fault.ranks}, this is rank {self.rank}"
+        if self.refusal:
+            return self.refusal
+        if not any(step in fault.steps for step in range(self.last_step + 1)):
+            came = f"the last one was step {self.last_step}" if self.last_step >= 0 else "none came"
+            return f"step {fault.steps} never came: {came}"
+        if self.reached == 0:
+            return f"no call of {target.op!r} was made in step {fault.steps}"
+        if target.call is not None and self.reached < target.call:
+            return f"asked for call {target.call} of {target.op}, {self.reached} were made"
+        if fault.probability < 1:
+            return f"its probability of {fault.probability} never came up"
+        return f"no call of {target.op!r} in step {fault.steps} fits {str(target)!r} and its filters"
+
+
+def _place(phase: str, module: str, module_call: int, ordinal: int) -> str:
+    return f"number {ordinal} in ({phase}, module {module!r} call {module_call})"

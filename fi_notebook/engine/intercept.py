@@ -1,0 +1,395 @@
+"""The one dispatch mode: it names every call and hands it to observers.
+
+    forward   layer.0   addmm*3    run.py:83
+    backward  layer.0   mm*5       run.py:83, run.py:90   (the line that caused it first)
+    optimizer layer.0   mul_*2     run.py:92, parameter layer.0.weight
+
+Tracing and injecting are observers of this mode, ``before(call)`` and
+``after(call, result)``, so that they can never disagree about which call is which.
+
+Limits: the mode sees the calls of the thread it is entered on (and autograd's own
+threads for it); a compiled function runs eagerly while it is on (``force_eager``).
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any, Protocol
+
+import torch
+from torch import nn
+from torch.optim import Optimizer
+from torch.utils._python_dispatch import (
+    TorchDispatchMode,
+    _get_current_dispatch_mode_stack,
+    _pop_mode,
+    _push_mode,
+)
+
+from fi_notebook.core.site import qualified
+from fi_notebook.engine.lineage import Lineage, Origin
+from fi_notebook.engine.modules import ModuleScope, ModuleTable
+from fi_notebook.engine.outputs import schema_of
+from fi_notebook.engine.parameters import ParameterScope
+from fi_notebook.engine.source import SourceStacks
+from fi_notebook.engine.steps import StepClock
+
+__all__ = ["FOLDED", "Call", "Entered", "Interceptor", "Observer", "Watch"]
+
+logger = logging.getLogger("fi_notebook")
+
+FORWARD, LOSS, BACKWARD, RECOMPUTE, OPTIMIZER, OTHER = range(6)  # rows of PHASES
+
+FOLDED = frozenset(
+    {
+        "detach",
+        "alias",
+        "lift_fresh",
+        "profiler::_record_function_enter",
+        "profiler::_record_function_enter_new",
+        "profiler::_record_function_exit",
+        "empty",
+        "empty_like",
+        "empty_strided",
+        "new_empty",
+        "new_empty_strided",
+        "_local_scalar_dense",
+        "is_same_size",
+        "set_",
+    }
+)
+"""Calls that are counted but folded away by default: bookkeeping and bare memory."""
+
+
+class Call:
+    """One call while it is being made.
+
+    Attributes:
+        func: The operator overload.
+        args: Positional arguments.
+        kwargs: Keyword arguments.
+        op: Operator packet, with its namespace unless that is aten.
+        overload: Name of the overload.
+        row: Position in the stream of calls, from 0.
+        step: Number of the step.
+        number: Call number within the step, from 1, per packet.
+        counted: Whether it takes a number of the step (else ``other/…``).
+        phase: Row of its phase in ``PHASES``.
+        module: Row of its module in the module table.
+        module_call: Which call of that module, from 1; 0 where there is none.
+        ordinal: Which call of this operator inside (phase, module call), from 1.
+        stack: Number of its own source stack.
+        cause: The call that made the autograd node that runs, or None.
+        parameter: Parameter that it works on, ``*``, or ``""``.
+        micro_batch: Which outermost forward of the step, from 0; -1 before it.
+        ambiguous: Whether its cause may be a call of another thread.
+    """
+
+    __slots__ = (
+        "ambiguous",
+        "args",
+        "cause",
+        "counted",
+        "func",
+        "kwargs",
+        "micro_batch",
+        "module",
+        "module_call",
+        "number",
+        "op",
+        "ordinal",
+        "overload",
+        "parameter",
+        "phase",
+        "row",
+        "stack",
+        "step",
+    )
+
+    func: Any
+    args: Sequence[Any]
+    kwargs: dict[str, Any]
+    op: str
+    overload: str
+    row: int
+    step: int
+    number: int
+    counted: bool
+    phase: int
+    module: int
+    module_call: int
+    ordinal: int
+    stack: int
+    cause: Origin | None
+    parameter: str
+    micro_batch: int
+    ambiguous: bool
+
+
+class Observer(Protocol):
+    """What is told of every call."""
+
+    def before(self, call: Call) -> None:
+        """The call is about to be made."""
+
+    def after(self, call: Call, result: Any) -> Any:
+        """The call was made; what is returned stands in its result's place."""
+
+
+class Watch:
+    """Module scope, step clock, parameters and sources of one model: all that names.
+
+    Args:
+        model: The model.
+        clock: When its steps begin.
+        sources: Where source stacks are kept.
+    """
+
+    def __init__(self, model: nn.Module, clock: StepClock, sources: SourceStacks) -> None:
+        """Install nothing yet; see `install`."""
+        self.clock = clock
+        self.sources = sources
+        self.table = ModuleTable(model)
+        self.parameters = ParameterScope(model)
+        self.scope = ModuleScope(self.table, self._enter_model, self._leave_model)
+        self.lineage = Lineage()
+        self.numbers: Counter[tuple[str, bool]] = Counter()
+        self.ordinals: Counter[tuple[int, int, int, str, bool]] = Counter()
+        self.after_forward = False
+        self.after_backward = False
+        self.begins: list[Callable[[nn.Module], None]] = []
+        self.optimizer_begins: list[Callable[[Optimizer], None]] = []
+        clock.on_optimizer = self._enter_optimizer
+
+    def install(self) -> None:
+        """Put the hooks of the scope and the clock on."""
+        self.lineage.start(threading.get_ident())
+        self.clock.install()
+        self.scope.install()
+
+    def remove(self) -> None:
+        """Take every hook off."""
+        self.scope.remove()
+        self.clock.remove()
+
+    def _enter_model(self, module: nn.Module) -> bool:
+        if not (module.training and torch.is_grad_enabled()):
+            return False
+        if self.clock.forward():
+            self._begin_step()
+        for begin in self.begins:
+            begin(module)
+        return True
+
+    def _begin_step(self) -> None:
+        self.lineage.begin_step()
+        for counter in (self.numbers, self.ordinals, self.scope.calls):
+            for key in [key for key in counter if key[-1]]:
+                del counter[key]
+        self.parameters.stale = True
+        self.after_forward = False
+
+    def _leave_model(self) -> None:
+        self.after_forward, self.after_backward = self.clock.begun, False
+
+    def _enter_optimizer(self, optimizer: Optimizer) -> None:
+        self.parameters.stale = True
+        for listener in self.optimizer_begins:
+            listener(optimizer)
+
+
+class Interceptor(TorchDispatchMode):
+    """The dispatch mode that names calls and tells observers.
+
+    Args:
+        watch: What names them.
+        observers: Who is told, in order; each may replace the result.
+    """
+
+    supports_higher_order_operators = True
+
+    def __init__(self, watch: Watch, observers: Sequence[Observer]) -> None:
+        """Enter nothing yet."""
+        super().__init__()
+        self.watch = watch
+        self.observers = list(observers)
+        self.row = 0
+
+    @classmethod
+    def is_infra_mode(cls) -> bool:
+        """Whether the mode belongs to torch itself; ours does not."""
+        return False
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Name the call, make it, and tell the observers before and after."""
+        call = self.name(func, args, kwargs or {})
+        for observer in self.observers:
+            observer.before(call)
+        result = func(*call.args, **call.kwargs)
+        for observer in self.observers:
+            result = observer.after(call, result)
+        return result
+
+    def name(self, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Call:
+        """Everything that is known of a call before it is made."""
+        watch = self.watch
+        call = Call()
+        call.func, call.args, call.kwargs = func, args, kwargs
+        call.op, call.overload = _names(func)
+        call.row, self.row = self.row, self.row + 1
+        call.step, call.micro_batch = watch.clock.step, watch.clock.micro_batch
+        call.stack = watch.sources.capture(3)
+        self._place(call)
+        key = (call.op, call.counted)
+        watch.numbers[key] += 1
+        call.number = watch.numbers[key]
+        place = (call.phase, call.module, call.module_call, call.op, call.counted)
+        watch.ordinals[place] += 1
+        call.ordinal = watch.ordinals[place]
+        origin = Origin(
+            call.row,
+            call.op,
+            call.module,
+            call.module_call,
+            call.stack,
+            bool(schema_of(func).written),
+        )
+        watch.lineage.record(threading.get_ident(), origin)
+        return call
+
+    def _place(self, call: Call) -> None:
+        """Phase, module, cause and parameter of a call."""
+        watch = self.watch
+        scope, node = watch.scope.top, torch._C._current_autograd_node()
+        call.cause, call.ambiguous, call.parameter = None, False, ""
+        call.counted = watch.clock.begun if scope is None else scope.counted
+        if watch.clock.in_optimizer and not self._in_closure(scope, node):
+            self._place_optimizer(call)
+        elif scope is not None and node is scope.node:
+            call.phase = OTHER if not scope.counted else FORWARD if node is None else RECOMPUTE
+            if node is None and watch.sources.asking_for_gradients:
+                call.phase = BACKWARD
+            call.module, call.module_call = scope.module, scope.number
+        elif node is not None:
+            self._place_backward(call, node)
+        else:
+            self._place_outside(call)
+
+    def _in_closure(self, scope: Any, node: Any) -> bool:
+        """Whether an optimizer is running its closure: that keeps its own phases."""
+        if scope is not None and scope.node is node:
+            return True
+        return torch.is_grad_enabled() and not any(
+            group.get("differentiable") for o in self.watch.clock.optimizers for group in o.param_groups
+        )
+
+    def _place_optimizer(self, call: Call) -> None:
+        call.phase = OPTIMIZER
+        self._place_by_parameter(call)
+
+    def _place_by_parameter(self, call: Call) -> None:
+        watch = self.watch
+        if watch.parameters.stale:
+            watch.parameters.refresh(watch.clock.optimizers)
+        call.parameter = watch.parameters.of_call(call.args, call.kwargs)
+        if not call.parameter and watch.parameters.grown(watch.clock.optimizers):
+            watch.parameters.refresh(watch.clock.optimizers)  # state made on the first step
+            call.parameter = watch.parameters.of_call(call.args, call.kwargs)
+        owner = watch.parameters.parameters.get(call.parameter)
+        call.module, call.module_call = watch.table.owner(owner), 0
+
+    def _place_backward(self, call: Call, node: Any) -> None:
+        watch = self.watch
+        call.phase = RECOMPUTE if watch.sources.recomputing else BACKWARD
+        watch.parameters.stale = watch.after_backward = True
+        variable = getattr(node, "variable", None)
+        if variable is not None:  # AccumulateGrad
+            call.parameter = watch.parameters.name(variable)
+            call.module, call.module_call = watch.table.owner(variable), 0
+            return
+        call.cause, call.ambiguous = watch.lineage.cause(node)
+        if call.cause is None:
+            call.module, call.module_call = watch.table.outside, 0
+        else:
+            call.module, call.module_call = call.cause.module, call.cause.module_call
+
+    def _place_outside(self, call: Call) -> None:
+        watch = self.watch
+        call.module, call.module_call = watch.table.outside, 0
+        call.phase = OTHER
+        if not watch.clock.begun:
+            return
+        if watch.sources.asking_for_gradients:
+            call.phase, call.module = BACKWARD, watch.table.loss
+        elif watch.after_forward and (
+            not watch.after_backward or watch.lineage.made_node(threading.get_ident())
+        ):
+            call.phase, call.module = LOSS, watch.table.loss
+        else:
+            self._place_by_parameter(call)
+
+
+@lru_cache(maxsize=8192)
+def _names(func: Any) -> tuple[str, str]:
+    """Operator packet and overload name."""
+    packet = getattr(func, "overloadpacket", None)
+    if packet is None:  # a higher-order operator
+        return qualified("higher_order", str(func.name() if callable(func.name) else func)), ""
+    namespace, _, name = packet._qualified_op_name.partition("::")
+    return qualified(namespace, name), func._overloadname
+
+
+class Entered:
+    """A mode that is on, and how it is taken off though others came and went.
+
+    Leaving a dispatch mode is positional: a user's mode that was entered before ours
+    and left while ours was on has popped *ours* and stayed itself. `restack` mends that.
+    """
+
+    def __init__(self, mode: Interceptor) -> None:
+        """Push the mode, with compiled functions forced to run eagerly."""
+        self._mode = mode
+        self._warned = False
+        self._stance = torch.compiler.set_stance("force_eager")
+        mode.__enter__()
+
+    def leave(self) -> None:
+        """Take the mode off, wherever in the stack it is, and restore the stance."""
+        try:
+            self.restack()
+            above = _pop_until(self._mode)
+            self._mode.__exit__(None, None, None)
+            for mode in reversed(above):
+                _push_mode(mode)
+        finally:
+            self._stance.__exit__(None, None, None)
+
+    def restack(self) -> None:
+        """Put the mode back on where another one's exit took it off; warns once."""
+        if any(mode is self._mode for mode in _get_current_dispatch_mode_stack()):
+            return
+        if not self._warned:
+            logger.warning(
+                "another dispatch mode was entered before fi_notebook's and left after it, "
+                "which took ours off; it is on again, calls in between were not seen"
+            )
+        self._warned = True
+        kept = [mode for mode in _pop_until(None) if mode.old_dispatch_mode_flags]
+        for mode in (*reversed(kept), self._mode):
+            _push_mode(mode)
+
+
+def _pop_until(wanted: TorchDispatchMode | None) -> list[TorchDispatchMode]:
+    """Pop the modes above one, or all of them; the first popped comes first."""
+    popped = []
+    while stack := _get_current_dispatch_mode_stack():
+        if stack[-1] is wanted:
+            break
+        popped.append(_pop_mode())
+    return popped

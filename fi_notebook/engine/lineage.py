@@ -1,0 +1,136 @@
+"""Which forward call caused a backward call: by autograd's sequence numbers.
+
+A forward call makes its autograd nodes just before it is dispatched, so the number
+that it is the first to show is that of its node, plus one. Three things are not so
+plain: an in-place call on a view makes further nodes (``CopySlices``,
+``AsStridedBackward0``) just after it; an in-place call that first clones itself shows
+its number through the clone; and a custom ``autograd.Function`` numbers its node
+before the first call inside it. The node's name settles which call is meant.
+
+Limits: numbers are counted by each thread for itself, so where several threads run
+forwards, a number may name two calls; such a match is marked ambiguous.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import torch
+
+__all__ = ["Lineage", "Origin"]
+
+NO_NUMBER = 2**64 - 1
+"""The sequence number of a node that has none (``AccumulateGrad``)."""
+
+_AFTER_THE_CALL = ("CopySlices", "AsStridedBackward")
+
+
+class Origin(NamedTuple):
+    """What a backward call takes from the call that made its node.
+
+    Attributes:
+        row: Row of that call in the trace.
+        op: Its operator packet.
+        module: Row of its module.
+        module_call: Which call of that module.
+        stack: Number of its source stack.
+        in_place: Whether it wrote an argument.
+    """
+
+    row: int
+    op: str
+    module: int
+    module_call: int
+    stack: int
+    in_place: bool
+
+
+@dataclass
+class _Thread:
+    floor: int = 0  # nodes below it were made before anything was recorded
+    shown: list[int] = field(default_factory=list)  # never falls: a counter
+    origins: list[Origin] = field(default_factory=list)
+    step_start: int = 0  # calls before it belong to the step before
+
+
+class Lineage:
+    """The calls of a step by the sequence numbers that they showed."""
+
+    def __init__(self) -> None:
+        """Start with no calls."""
+        self._threads: dict[int, _Thread] = {}
+
+    def start(self, thread: int) -> None:
+        """Forget everything; nodes made until now are of no call."""
+        self._threads = {thread: _Thread(floor=torch._C._autograd._get_sequence_nr())}
+
+    def begin_step(self) -> None:
+        """Forget the step before the last one; what came just before a step may matter."""
+        for calls in self._threads.values():
+            del calls.shown[: calls.step_start]
+            del calls.origins[: calls.step_start]
+            calls.step_start = len(calls.shown)
+
+    def record(self, thread: int, origin: Origin) -> None:
+        """Remember a call with the number that it shows; ask inside its dispatch."""
+        calls = self._threads.get(thread)
+        if calls is None:
+            calls = self._threads[thread] = _Thread()
+        calls.shown.append(torch._C._autograd._get_sequence_nr())
+        calls.origins.append(origin)
+
+    def made_node(self, thread: int) -> bool:
+        """Whether the call about to be recorded is the first to show its number."""
+        calls = self._threads.get(thread)
+        last = calls.shown[-1] if calls and calls.shown else (calls.floor if calls else 0)
+        return bool(torch._C._autograd._get_sequence_nr() > last)
+
+    def cause(self, node: Any) -> tuple[Origin | None, bool]:
+        """The call that made an autograd node.
+
+        Returns:
+            The call, or None where no call of this step made it (a graph kept from an
+            earlier step), and whether several threads have one of that number.
+        """
+        number = node._sequence_nr()
+        if number == NO_NUMBER:
+            return None, False
+        name = node.name()
+        found = [self._in_thread(calls, number, name) for calls in self._threads.values()]
+        origins = [origin for origin in found if origin is not None]
+        return (origins[0] if origins else None), len(origins) > 1
+
+    @staticmethod
+    def _in_thread(calls: _Thread, number: int, name: str) -> Origin | None:
+        if number < calls.floor or not calls.shown or number + 1 < calls.shown[0]:
+            return None
+        first = bisect_left(calls.shown, number + 1)
+        past = bisect_right(calls.shown, calls.shown[first]) if first < len(calls.shown) else first
+        group = calls.origins[first:past]
+        for origin in group:
+            if _fits(origin.op, name):
+                return origin
+        if any(part in name for part in _AFTER_THE_CALL):
+            upto = bisect_right(calls.shown, number + 1)
+            writes = (o for o in reversed(calls.origins[:upto]) if o.in_place)
+            return next(writes, None) or _first(group)
+        return _first(group)
+
+
+def _first(group: list[Origin]) -> Origin | None:
+    return group[0] if group else None
+
+
+@lru_cache(maxsize=4096)
+def _fits(op: str, node_name: str) -> bool:
+    """Whether a node's name is that of the operator: ``DivBackward0`` is ``div_``'s."""
+    node = re.sub(r"(Backward\w*)?$", "", node_name.rsplit("::", 1)[-1])
+    return _plain(node) == _plain(op.rsplit("::", 1)[-1])
+
+
+def _plain(name: str) -> str:
+    return name.replace("_", "").lower()

@@ -1,0 +1,93 @@
+"""Which parameter a call outside the model works on: by the storages of its arguments.
+
+In an optimizer step, and between backward and that step (gradient clipping), a call
+belongs to the parameters whose storage, gradient or state it touches; what it makes
+inherits them, so that a chain of intermediate results keeps its parameter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.optim.optimizer import Optimizer
+
+from fi_notebook.core.site import ALL_PARAMETERS
+from fi_notebook.engine.storages import StorageMap, tensors_in
+
+__all__ = ["ParameterScope"]
+
+
+class ParameterScope:
+    """The parameters of a model by the storages that belong to them.
+
+    Args:
+        model: The model.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        """List the parameters; storages are looked up by `refresh`."""
+        self.parameters = dict(model.named_parameters())
+        self._names = {id(parameter): name for name, parameter in self.parameters.items()}
+        self._known: StorageMap[str] = StorageMap()
+        self._states = 0
+        self.stale = True
+
+    def name(self, parameter: torch.Tensor | None) -> str:
+        """Name of a parameter of the model, or ``""``."""
+        return self._names.get(id(parameter), "")
+
+    def refresh(self, optimizers: Sequence[Optimizer]) -> None:
+        """Learn the storages of parameters, gradients and optimizer state anew."""
+        self._known.clear()
+        self._states = _entries(optimizers)
+        for name, parameter in self.parameters.items():
+            self._known.set(parameter, name)
+            if parameter.grad is not None:
+                self._known.set(parameter.grad, name)
+        for optimizer in optimizers:
+            for parameter, state in optimizer.state.items():
+                self._learn_state(self.name(parameter), state)
+        self.stale = False
+
+    def grown(self, optimizers: Sequence[Optimizer]) -> bool:
+        """Whether optimizer state was made since it was last learned."""
+        return _entries(optimizers) != self._states
+
+    def _learn_state(self, name: str, state: Any) -> None:
+        if name and isinstance(state, Mapping):
+            for tensor in tensors_in(list(state.values())):
+                self._known.set(tensor, name)
+
+    def of(self, tensor: torch.Tensor) -> str:
+        """Parameter that a tensor belongs to, ``*`` for several, or ``""``."""
+        return self._known.get(tensor) or ""
+
+    def at(self, reference: StorageWeakRef) -> str:
+        """Parameter that a storage belongs to, or ``""``."""
+        return self._known.at(reference) or ""
+
+    def of_call(self, args: Iterable[Any], kwargs: Mapping[str, Any]) -> str:
+        """Parameter that a call works on, ``*`` for several, or ``""``."""
+        found = {self.of(t) for t in tensors_in((*args, *kwargs.values()))} - {""}
+        if len(found) > 1:
+            return ALL_PARAMETERS
+        return next(iter(found), "")
+
+    def of_list_item(self, args: Sequence[Any], index: int) -> str:
+        """Parameter of one position of a call over lists (``_foreach_…``), or ``""``."""
+        lists = [a for a in args if isinstance(a, (list, tuple)) and index < len(a)]
+        found = {self.of(a[index]) for a in lists if isinstance(a[index], torch.Tensor)} - {""}
+        return next(iter(found)) if len(found) == 1 else (ALL_PARAMETERS if found else "")
+
+    def inherit(self, tensor: torch.Tensor, name: str) -> None:
+        """Let a result belong to the parameter of its inputs."""
+        if name and not self.of(tensor):
+            self._known.set(tensor, name)
+
+
+def _entries(optimizers: Sequence[Optimizer]) -> int:
+    return sum(len(state) for o in optimizers for state in o.state.values())

@@ -1,0 +1,245 @@
+"""Running one step under observation, and what is taken from it.
+
+    result = run_step(setup, 0, store=ValueStore(budget))      # golden
+    result = run_step(setup, 0, golden=result.kept, plan=plan) # faulty
+
+Nothing is put back here: a session takes a `Snapshot` before and restores it after.
+Hooks, the mode, the compiler's stance and the thread's grad mode are undone in
+``finally``, whatever the step raised.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import nn
+from torch.optim import Optimizer
+from torch.utils._python_dispatch import _disable_current_modes
+
+from fi_notebook.core.fault import Fault
+from fi_notebook.core.run import Injection, NotInjected, StepRecord
+from fi_notebook.engine.inject import Striker
+from fi_notebook.engine.intercept import Call, Entered, Interceptor, Observer, Watch
+from fi_notebook.engine.source import SourceStacks
+from fi_notebook.engine.stats import euclidean_norm
+from fi_notebook.engine.steps import StepClock
+from fi_notebook.engine.store import Kept, SiteKey, ValueStore
+from fi_notebook.engine.tracer import Recorder
+
+__all__ = ["Setup", "StepResult", "TrainingState", "run_step", "takes_step_number"]
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What a session runs.
+
+    Attributes:
+        step: The callable that is one training step.
+        model: The model.
+        optimizers: Its optimizers, where they are known.
+        sources: Source stacks, shared by all runs of the session.
+        pass_number: Whether the step takes its number.
+    """
+
+    step: Callable[..., Any]
+    model: nn.Module
+    optimizers: tuple[Optimizer, ...]
+    sources: SourceStacks
+    pass_number: bool
+
+
+@dataclass(frozen=True)
+class TrainingState:
+    """Copies of what training keeps between steps, by name.
+
+    Attributes:
+        parameters: Parameters of the model.
+        buffers: Buffers of the model.
+        optimizer_state: Tensors of optimizer state, ``parameter.name``.
+    """
+
+    parameters: dict[str, torch.Tensor]
+    buffers: dict[str, torch.Tensor]
+    optimizer_state: dict[str, torch.Tensor]
+
+    @classmethod
+    def take(cls, model: nn.Module, optimizers: Sequence[Optimizer]) -> TrainingState:
+        """Copy what is there now."""
+        names = {id(p): name for name, p in model.named_parameters()}
+        state = {
+            f"{names.get(id(parameter), 'parameter')}.{key}": value.detach().clone()
+            for optimizer in optimizers
+            for parameter, values in optimizer.state.items()
+            if isinstance(values, Mapping)
+            for key, value in values.items()
+            if isinstance(value, torch.Tensor)
+        }
+        return cls(
+            {name: p.detach().clone() for name, p in model.named_parameters()},
+            {name: b.detach().clone() for name, b in model.named_buffers()},
+            state,
+        )
+
+
+@dataclass
+class StepResult:
+    """What was seen of one run of a step.
+
+    Attributes:
+        recorder: The calls as they were written down.
+        loss: The loss, or None where none was found.
+        gradients: Gradients as they were when their optimizer stepped, by parameter.
+        state: What training keeps, after the step; None where the step raised.
+        injections: Every firing.
+        not_injected: Why each fault that never fired did not.
+        kept: What was kept of the outputs.
+        error: The exception that the step raised, or None.
+        forwards: How many outermost training forwards it made.
+    """
+
+    recorder: Recorder
+    loss: torch.Tensor | None = None
+    gradients: dict[str, torch.Tensor] = field(default_factory=dict)
+    state: TrainingState | None = None
+    injections: tuple[Injection, ...] = ()
+    not_injected: tuple[NotInjected, ...] = ()
+    kept: Mapping[SiteKey, Kept] = field(default_factory=dict)
+    error: Exception | None = None
+    forwards: int = 0
+
+    def record(self, step: int) -> StepRecord:
+        """What the step did to training."""
+        parameters = [] if self.state is None else list(self.state.parameters.values())
+        return StepRecord(
+            step=step,
+            loss=math.nan if self.loss is None else float(self.loss.detach().double().real),
+            gradient_norm=euclidean_norm(list(self.gradients.values())),
+            parameter_norm=euclidean_norm(parameters),
+        )
+
+
+def takes_step_number(step: Callable[..., Any]) -> bool:
+    """Whether a step callable has a required positional parameter, for its number."""
+    try:
+        parameters = inspect.signature(step).parameters.values()
+    except (TypeError, ValueError):  # a builtin without a signature
+        return False
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return any(p.kind in positional and p.default is inspect.Parameter.empty for p in parameters)
+
+
+def run_step(
+    setup: Setup,
+    number: int,
+    *,
+    plan: Sequence[Fault] = (),
+    store: ValueStore | None = None,
+    golden: Mapping[SiteKey, Kept] | None = None,
+    statistics: bool = True,
+    rank: int = 0,
+    progress: Callable[[Call], None] | None = None,
+    fired: Callable[[Injection], None] | None = None,
+    optimizer_begins: Callable[[Optimizer], None] | None = None,
+) -> StepResult:
+    """Run one step under observation.
+
+    Args:
+        setup: What is run.
+        number: Number of the step, from 0.
+        plan: Faults to strike with.
+        store: Where outputs are kept.
+        golden: What was kept of the golden run, to measure against.
+        statistics: Whether outputs are summarised.
+        rank: Rank of this process.
+        progress: Called before each call.
+        fired: Called after each firing.
+        optimizer_begins: Called before each step of an optimizer.
+
+    Returns:
+        What was seen. An exception of the step is in ``error``; what is no `Exception`
+        (a Ctrl-C, a cancelled run) is raised.
+    """
+    clock = StepClock(setup.model, start_step=number, one_step=True)
+    clock.optimizers += setup.optimizers
+    watch = Watch(setup.model, clock, setup.sources)
+    recorder = Recorder(watch, store=store, golden=golden, statistics=statistics, progress=progress)
+    striker = Striker(plan, watch, rank=rank, keep_tensors=True, fired=fired)
+    result = StepResult(recorder)
+    gradients = _Gradients(setup.model)
+    watch.optimizer_begins += [optimizer_begins or _nobody, gradients.take_of]
+    observers: list[Observer] = [striker, recorder] if plan else [recorder]
+    try:
+        returned = _observed(setup, number, Interceptor(watch, observers))
+        result.loss = _scalar(returned, recorder.loss)
+        gradients.take_rest()
+        result.state = TrainingState.take(setup.model, clock.optimizers)
+    except Exception as error:  # noqa: BLE001  # whatever a step raises is its result
+        result.error = error
+        result.loss = recorder.loss
+    result.gradients = gradients.taken
+    result.forwards = clock.micro_batch + 1
+    result.injections, result.not_injected = tuple(striker.injections), striker.not_injected()
+    result.kept = {} if store is None else store.kept
+    return result
+
+
+def _observed(setup: Setup, number: int, mode: Interceptor) -> Any:
+    """Run the step with every hook on, and off again whatever happens."""
+    grad_mode, default = torch.is_grad_enabled(), torch.get_default_dtype()
+    mode.watch.install()
+    try:
+        entered = Entered(mode)
+        try:
+            return run_user_step(setup, number)
+        finally:
+            entered.leave()
+    finally:
+        mode.watch.remove()
+        torch.set_grad_enabled(grad_mode)
+        torch.set_default_dtype(default)
+
+
+def _nobody(_optimizer: Optimizer) -> None:
+    """Nobody asked to be told of optimizer steps."""
+
+
+def run_user_step(setup: Setup, number: int) -> Any:
+    """Call the step; source stacks end at this function (see `engine.source`)."""
+    return setup.step(number) if setup.pass_number else setup.step()
+
+
+def _scalar(returned: Any, root: torch.Tensor | None) -> torch.Tensor | None:
+    """The loss: the scalar that the step returned, else the root of its backward call."""
+    if isinstance(returned, torch.Tensor) and returned.numel() == 1:
+        return returned.detach().clone().reshape(())
+    if isinstance(returned, (int, float)) and not isinstance(returned, bool):
+        return torch.tensor(float(returned), dtype=torch.float64)
+    return root
+
+
+class _Gradients:
+    """Gradients as they are when the optimizer that owns them steps."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self._parameters = dict(model.named_parameters())
+        self._names = {id(p): name for name, p in self._parameters.items()}
+        self.taken: dict[str, torch.Tensor] = {}
+
+    def take_of(self, optimizer: Optimizer) -> None:
+        for group in optimizer.param_groups:
+            for parameter in group["params"]:
+                self._take(self._names.get(id(parameter)), parameter)
+
+    def take_rest(self) -> None:
+        for name, parameter in self._parameters.items():
+            self._take(name, parameter)
+
+    def _take(self, name: str | None, parameter: torch.Tensor) -> None:
+        if name is not None and name not in self.taken and parameter.grad is not None:
+            with _disable_current_modes():  # our copies are no calls of the step
+                self.taken[name] = parameter.grad.detach().clone()

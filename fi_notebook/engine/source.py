@@ -1,0 +1,146 @@
+"""Which source lines a call came from.
+
+Walks the Python frames and keeps those that are a person's own: not torch, not this
+package, not the standard library or the notebook's machinery. The verdict is cached
+for each code object and whole stacks are interned, so that a call costs a walk and
+one dictionary look-up.
+
+Limits: a call that C++ makes in another thread (backward on a GPU) has no frames.
+"""
+
+from __future__ import annotations
+
+import linecache
+import os
+import re
+import sys
+import sysconfig
+from collections.abc import Callable
+from pathlib import Path
+from types import CodeType, FrameType
+
+import torch
+
+from fi_notebook.core.site import Frame
+
+__all__ = ["SourceStacks", "notebook_name"]
+
+_KEEP, _SKIP, _STOP, _GRADIENT, _RECOMPUTE = range(5)
+
+_TORCH = str(Path(torch.__file__).parent) + os.sep
+_OURS = str(Path(__file__).parent.parent) + os.sep
+_STDLIB = sysconfig.get_paths()["stdlib"] + os.sep
+_MACHINERY = re.compile(
+    r"[/\\](IPython|ipykernel|traitlets|tornado|jupyter_client|nbclient|zmq"
+    r"|_pytest|pytest|pluggy|pytest_timeout\.py|debugpy|coverage|hypothesis)([/\\]|$)"
+)
+_MARKED = {
+    (os.path.join("autograd", "__init__.py"), "_make_grads"): _GRADIENT,
+    (os.path.join("utils", "checkpoint.py"), "recompute_fn"): _RECOMPUTE,
+}
+_STEP_RUNNER = "run_user_step"
+"""Name of the function of `engine.replay` beneath which a step's own frames begin."""
+
+
+class SourceStacks:
+    """Interned source stacks of a run.
+
+    Args:
+        name: Turns a frame's file name into the name of its notebook cell; None
+            where it is an ordinary file.
+    """
+
+    def __init__(self, name: Callable[[str], str | None] | None = None) -> None:
+        """Start with the empty stack alone, as stack 0."""
+        self._name = notebook_name if name is None else name
+        self._verdicts: dict[CodeType, int] = {}
+        self._ids: dict[tuple[object, ...], int] = {(): 0}
+        self._codes: list[tuple[tuple[CodeType, int], ...]] = [()]
+        self._names: dict[str, str] = {}
+        self._frames: dict[int, tuple[Frame, ...]] = {0: ()}
+        self.asking_for_gradients = False
+        self.recomputing = False
+
+    def __len__(self) -> int:
+        """How many different stacks there are."""
+        return len(self._codes)
+
+    def capture(self, depth: int = 2) -> int:
+        """Number of the stack that the caller's caller runs in.
+
+        Sets `asking_for_gradients` (torch makes the first gradient of a backward) and
+        `recomputing` (a checkpoint runs its forward again) for this call.
+        """
+        frame: FrameType | None = sys._getframe(depth)
+        self.asking_for_gradients = self.recomputing = False
+        key: list[object] = []
+        kept: list[tuple[CodeType, int]] = []
+        verdicts = self._verdicts
+        while frame is not None:
+            code = frame.f_code
+            verdict = verdicts.get(code)
+            if verdict is None:
+                verdict = verdicts[code] = _judge(code)
+            if verdict == _KEEP:
+                key += (id(code), frame.f_lasti)
+                kept.append((code, frame.f_lineno))
+            elif verdict == _STOP:
+                break
+            elif verdict == _GRADIENT:
+                self.asking_for_gradients = True
+            elif verdict == _RECOMPUTE:
+                self.recomputing = True
+            frame = frame.f_back
+        return self._intern(tuple(key), kept)
+
+    def _intern(self, key: tuple[object, ...], kept: list[tuple[CodeType, int]]) -> int:
+        number = self._ids.get(key)
+        if number is None:
+            number = self._ids[key] = len(self._codes)
+            self._codes.append(tuple(kept))
+        return number
+
+    def frames(self, number: int) -> tuple[Frame, ...]:
+        """The source lines of a stack, innermost first."""
+        known = self._frames.get(number)
+        if known is None:
+            known = tuple(
+                Frame(self._named(code.co_filename), line, code.co_name)
+                for code, line in self._codes[number]
+            )
+            self._frames[number] = known
+        return known
+
+    def sources(self) -> dict[str, str]:
+        """Text of every file or cell that a stack speaks of, by its name in frames."""
+        return {name: "".join(linecache.getlines(file)) for file, name in self._names.items()}
+
+    def _named(self, file: str) -> str:
+        if file not in self._names:
+            self._names[file] = self._name(file) or file
+        return self._names[file]
+
+
+def notebook_name(file: str) -> str | None:
+    """Name of the notebook cell that a file name stands for, such as ``In [5]``."""
+    ipython = sys.modules.get("IPython")  # asked, never imported: a script has none
+    shell = None if ipython is None else ipython.get_ipython()
+    if shell is None:
+        return None
+    named = shell.compile.format_code_name(file)
+    return None if named is None else str(named[1]).replace("In[", "In [")
+
+
+def _judge(code: CodeType) -> int:
+    file = code.co_filename
+    if file.startswith(_TORCH):
+        return _MARKED.get((file[len(_TORCH) :], code.co_name), _SKIP)
+    if file.startswith(_OURS):
+        return _STOP if code.co_name == _STEP_RUNNER else _SKIP
+    if file.startswith("<") or _is_stdlib(file) or _MACHINERY.search(file):
+        return _SKIP
+    return _KEEP
+
+
+def _is_stdlib(file: str) -> bool:
+    return file.startswith(_STDLIB) and "site-packages" not in file

@@ -1,0 +1,165 @@
+"""Statistics of every output, taken while the step runs and read when it ends.
+
+Nothing is read back from the device per call: each statistic stays a tensor of no
+dimensions until `Statistics.columns`. Small tensors go through float64, so they are
+exact; larger ones use the kernels that run near memory speed (``aminmax``, ``sum``,
+``vector_norm``), and only where those show a non-finite value, a second look is taken.
+
+Limits: the standard deviation of a tensor over `EXACT` elements comes from its sum and
+norm in float32, which loses digits where the mean dwarfs it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from fi_notebook.core.stats import STATISTICS, TensorStats
+
+__all__ = ["EXACT", "Statistics", "dtype_name", "euclidean_norm", "tensor_stats"]
+
+EXACT = 1 << 16
+"""Tensors up to this many elements are summarised in float64."""
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    """Name of a dtype without its prefix, such as ``bfloat16``."""
+    return str(dtype).removeprefix("torch.")
+
+
+class Statistics:
+    """Statistics of many tensors, kept on their devices until they are asked for."""
+
+    def __init__(self) -> None:
+        """Start with none."""
+        self._rows: list[torch.Tensor | None] = []
+
+    def __len__(self) -> int:
+        """How many tensors were summarised."""
+        return len(self._rows)
+
+    def add(self, tensor: torch.Tensor | None) -> None:
+        """Summarise a tensor; None leaves a row without statistics."""
+        self._rows.append(None if tensor is None else summary(tensor))
+
+    def columns(self) -> dict[str, np.ndarray]:
+        """One column per statistic, read from the devices in one go each."""
+        table = np.full((len(self._rows), len(STATISTICS)), np.nan)
+        by_device: dict[torch.device, list[int]] = {}
+        for row, values in enumerate(self._rows):
+            if values is not None:
+                by_device.setdefault(values.device, []).append(row)
+        for rows in by_device.values():
+            stacked = torch.stack([self._rows[row] for row in rows])  # type: ignore[misc]  # none is None
+            table[rows] = stacked.cpu().numpy()
+        counts = np.nan_to_num(table[:, 5:], nan=-1).astype(np.int64)
+        floats = {name: table[:, n].copy() for n, name in enumerate(STATISTICS[:5])}
+        return floats | {name: counts[:, n].copy() for n, name in enumerate(STATISTICS[5:])}
+
+
+def summary(tensor: torch.Tensor) -> torch.Tensor | None:
+    """The statistics of a tensor as one float64 vector on its device.
+
+    Args:
+        tensor: Any strided tensor; complex is summarised by magnitude.
+
+    Returns:
+        A tensor of shape ``(9,)`` in the order of ``STATISTICS``, or None for an
+        empty tensor or one without strides.
+    """
+    if tensor.layout != torch.strided or tensor.numel() == 0 or tensor.is_quantized:
+        return None
+    values = _plain(tensor)
+    if values.numel() <= EXACT or not values.is_floating_point():
+        return _exact(values.double())
+    return _fast(values)
+
+
+def _plain(tensor: torch.Tensor) -> torch.Tensor:
+    values = tensor.detach()
+    if values.is_complex():
+        return values.abs()
+    if values.element_size() == 1 and values.is_floating_point():  # float8 has few kernels
+        return values.float()
+    return values
+
+
+def _exact(values: torch.Tensor) -> torch.Tensor:
+    """Statistics in float64."""
+    low, high = torch.aminmax(values)
+    total = values.sum()
+    zeros = (values == 0).sum()
+    if values.device.type == "cpu" and np.isfinite(total.item()) and np.isfinite(high.item()):
+        std = values.std(correction=0) if values.numel() > 1 else torch.zeros_like(total)
+        norm = torch.linalg.vector_norm(values)
+        none = torch.zeros_like(total)
+        parts = (low, high, total / values.numel(), std, norm, none, none, none, zeros.double())
+        return torch.stack(parts)
+    return _nonfinite(values, zeros)
+
+
+def _nonfinite(values: torch.Tensor, zeros: torch.Tensor) -> torch.Tensor:
+    """Statistics of what is finite, and counts of what is not; no read-back."""
+    finite = torch.isfinite(values)
+    count = finite.sum()
+    kept = torch.where(finite, values, 0.0)
+    mean = kept.sum() / count
+    std = torch.where(finite, values - mean, 0.0).square().sum().div(count).sqrt()
+    low = torch.where(finite, values, torch.inf).min()
+    high = torch.where(finite, values, -torch.inf).max()
+    nothing = count == 0
+    nan = values.isnan().sum()
+    parts = (
+        torch.where(nothing, torch.nan, low),
+        torch.where(nothing, torch.nan, high),
+        mean,
+        std,
+        torch.where(nothing, torch.nan, torch.linalg.vector_norm(kept)),
+        nan,
+        (values == torch.inf).sum(),
+        (values == -torch.inf).sum(),
+        zeros,
+    )
+    return torch.stack([part.double() for part in parts])
+
+
+def _fast(values: torch.Tensor) -> torch.Tensor:
+    """Statistics near memory speed, where everything is finite."""
+    low, high = torch.aminmax(values)
+    on_host = values.device.type == "cpu"
+    if not on_host or not (torch.isfinite(low) & torch.isfinite(high)).item():
+        wide = values.double()
+        return _nonfinite(wide, (values == 0).sum())
+    mean = values.sum(dtype=torch.float64) / values.numel()
+    norm = torch.linalg.vector_norm(values, dtype=torch.float32 if values.element_size() < 4 else None)
+    norm = norm.double()
+    variance = (norm.square() / values.numel() - mean.square()).clamp_min(0)
+    zeros = values.numel() - torch.count_nonzero(values)
+    none = torch.zeros_like(mean)
+    zero_count = torch.as_tensor(float(zeros), dtype=torch.float64)
+    return torch.stack(
+        (low.double(), high.double(), mean, variance.sqrt(), norm, none, none, none, zero_count)
+    )
+
+
+def tensor_stats(tensor: torch.Tensor) -> TensorStats:
+    """The statistics of one tensor, read at once."""
+    statistics = Statistics()
+    statistics.add(tensor)
+    columns = statistics.columns()
+    values = (columns[name][0].item() for name in STATISTICS)
+    return TensorStats(dtype_name(tensor.dtype), tuple(tensor.shape), *values)
+
+
+def euclidean_norm(tensors: list[torch.Tensor]) -> float:
+    """Euclidean norm over several tensors, in float64; NaN and Inf come through."""
+    if not tensors:
+        return 0.0
+    return float(torch.stack([_square(tensor) for tensor in tensors]).sum().sqrt())
+
+
+def _square(tensor: torch.Tensor) -> torch.Tensor:
+    """Sum of squares in float64, on the host."""
+    values = tensor.detach()
+    values = values.abs() if values.is_complex() else values
+    return values.double().square().sum().cpu()

@@ -1,0 +1,201 @@
+"""When a step begins, and what a call outside the model belongs to: the one rule.
+
+A step begins at the first outermost training forward of the model after an optimizer
+that owns its parameters has stepped, or its gradients were cleared. An explicit
+``micro_batch_per_step=k`` wins: every k-th outermost forward begins a step.
+
+Gradients are seen to be cleared through ``zero_grad`` of any optimizer or module
+(torch has no hook there, so both methods are wrapped while a clock is on, by one
+shared wrapper that leaves with the last clock), and through an optimizer's step.
+
+Limits: a loop that clears ``p.grad`` by hand *and* never steps an optimizer needs
+``micro_batch_per_step``.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from functools import wraps
+from typing import Any
+from weakref import WeakSet
+
+import torch
+from torch import nn
+from torch.optim.optimizer import (
+    Optimizer,
+    register_optimizer_step_post_hook,
+    register_optimizer_step_pre_hook,
+)
+
+__all__ = ["StepClock"]
+
+logger = logging.getLogger("fi_notebook")
+
+
+class StepClock:
+    """Counts the steps and micro batches of one model.
+
+    Args:
+        model: The model whose training is counted.
+        micro_batch_per_step: Outermost forwards per step, or None to go by the rule.
+        start_step: Number of the first step.
+        one_step: Never begin a second step (a session's callable is one step).
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        *,
+        micro_batch_per_step: int | None = None,
+        start_step: int = 0,
+        one_step: bool = False,
+    ) -> None:
+        """Install nothing yet; see `install`."""
+        self.model = model
+        self.step = start_step - 1
+        self.micro_batch = -1
+        self.micro_batch_per_step = micro_batch_per_step
+        self.optimizers: list[Optimizer] = []
+        self.optimizer_depth = 0
+        self._optimizer_nodes: list[Any] = []
+        self._one_step = one_step
+        self._due = True
+        self._warned = False
+        self._handles: list[Any] = []
+        self.on_optimizer: Callable[[Optimizer], None] | None = None
+
+    def install(self) -> None:
+        """Watch the optimizers and ``zero_grad``."""
+        self._handles = [
+            register_optimizer_step_pre_hook(self._before_step),
+            register_optimizer_step_post_hook(self._after_step),
+        ]
+        _watch_zero_grad(self)
+
+    def remove(self) -> None:
+        """Watch no more."""
+        while self._handles:
+            self._handles.pop().remove()
+        _unwatch_zero_grad(self)
+        self._optimizer_nodes.clear()
+
+    @property
+    def begun(self) -> bool:
+        """Whether any step has begun."""
+        return self.micro_batch >= 0
+
+    @property
+    def due(self) -> bool:
+        """Whether the next outermost training forward begins a step."""
+        if not self.begun:
+            return True
+        if self._one_step:
+            return False
+        if self.micro_batch_per_step is not None:
+            return self.micro_batch + 1 >= self.micro_batch_per_step
+        return self._due
+
+    def forward(self) -> bool:
+        """Count an outermost training forward; says whether it begins a step."""
+        begins = self.due
+        self._warn_of_disagreement(begins)
+        if begins:
+            self.step += 1
+            self.micro_batch = 0
+        else:
+            self.micro_batch += 1
+        self._due = False
+        return begins
+
+    def _warn_of_disagreement(self, begins: bool) -> None:
+        if self._warned or not self.begun or begins == self._due:
+            return
+        self._warned = True
+        made = self.micro_batch + 1
+        if self._one_step:
+            logger.warning(
+                "the session's step trained more than once: a new step would begin at its "
+                "forward %d; give Injector micro_batch_per_step= the number of its forwards",
+                made + 1,
+            )
+        elif self.micro_batch_per_step is not None:
+            logger.warning(
+                "micro_batch_per_step=%d, but the gradients were %s after %d; going by %d",
+                self.micro_batch_per_step,
+                "not cleared" if begins else "cleared",
+                made,
+                self.micro_batch_per_step,
+            )
+
+    @property
+    def in_optimizer(self) -> bool:
+        """Whether an optimizer of the model is stepping now, not within a closure's backward."""
+        nodes = self._optimizer_nodes
+        return bool(nodes) and torch._C._current_autograd_node() is nodes[-1]
+
+    def owns(self, optimizer: Optimizer) -> bool:
+        """Whether an optimizer holds parameters of the model."""
+        mine = {id(parameter) for parameter in self.model.parameters()}
+        return any(id(p) in mine for group in optimizer.param_groups for p in group["params"])
+
+    def _before_step(self, optimizer: Optimizer, _args: Any, _kwargs: Any) -> None:
+        if not self.owns(optimizer):
+            return
+        if not any(known is optimizer for known in self.optimizers):
+            self.optimizers.append(optimizer)
+        self._optimizer_nodes.append(torch._C._current_autograd_node())
+        if self.on_optimizer is not None:
+            self.on_optimizer(optimizer)
+
+    def _after_step(self, optimizer: Optimizer, _args: Any, _kwargs: Any) -> None:
+        if not any(known is optimizer for known in self.optimizers):
+            return
+        if self._optimizer_nodes:
+            self._optimizer_nodes.pop()
+        self._due = self.begun
+
+    def leave_interrupted_optimizer(self) -> None:
+        """Forget optimizer steps that raised: a raising closure fires no post hook."""
+        self._optimizer_nodes.clear()
+
+    def cleared(self, parameters: Iterable[torch.Tensor]) -> None:
+        """Take note that the gradients of some parameters were cleared."""
+        mine = {id(parameter) for parameter in self.model.parameters()}
+        if not self._optimizer_nodes and any(id(p) in mine for p in parameters):
+            self._due = self.begun
+
+
+_clocks: WeakSet[StepClock] = WeakSet()  # registry: who is told of zero_grad
+_originals: dict[type, Any] = {}  # registry: the methods that stand wrapped
+
+
+def _watch_zero_grad(clock: StepClock) -> None:
+    if not _clocks:
+        for owner, parameters in ((Optimizer, _of_optimizer), (nn.Module, nn.Module.parameters)):
+            _originals[owner] = owner.zero_grad
+            owner.zero_grad = _telling(owner.zero_grad, parameters)  # type: ignore[method-assign]  # undone in _unwatch_zero_grad
+    _clocks.add(clock)
+
+
+def _unwatch_zero_grad(clock: StepClock) -> None:
+    _clocks.discard(clock)
+    if not _clocks:
+        while _originals:
+            owner, method = _originals.popitem()
+            owner.zero_grad = method
+
+
+def _telling(method: Any, parameters: Callable[[Any], Iterable[torch.Tensor]]) -> Any:
+    @wraps(method)
+    def zero_grad(self: Any, *args: Any, **kwargs: Any) -> Any:
+        result = method(self, *args, **kwargs)
+        for clock in list(_clocks):
+            clock.cleared(parameters(self))
+        return result
+
+    return zero_grad
+
+
+def _of_optimizer(optimizer: Optimizer) -> Iterable[torch.Tensor]:
+    return (p for group in optimizer.param_groups for p in group["params"])

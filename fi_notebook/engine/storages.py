@@ -1,0 +1,71 @@
+"""A map from tensor storages to what is known of them.
+
+Views share their base's storage, so one entry speaks for all of them. Entries are
+held by weak reference, which keeps the address from being given to another storage
+(a data pointer would be reused) and keeps no memory alive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Generic, TypeVar
+
+import torch
+from torch.multiprocessing.reductions import StorageWeakRef
+
+__all__ = ["StorageMap", "storage_of", "tensors_in"]
+
+T = TypeVar("T")
+
+
+def storage_of(tensor: torch.Tensor) -> torch.UntypedStorage | None:
+    """The storage of a tensor, or None for kinds that have none (sparse, wrappers)."""
+    try:
+        return tensor.untyped_storage()
+    except (NotImplementedError, RuntimeError):
+        return None
+
+
+def tensors_in(values: Iterable[Any]) -> Iterator[torch.Tensor]:
+    """Every tensor among call arguments, lists and tuples included."""
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            yield value
+        elif isinstance(value, (list, tuple)):
+            yield from tensors_in(value)
+        elif isinstance(value, dict):
+            yield from tensors_in(value.values())
+
+
+class StorageMap(Generic[T]):
+    """What is known of each live storage."""
+
+    def __init__(self) -> None:
+        """Start with nothing known."""
+        self._entries: dict[int, tuple[StorageWeakRef, T]] = {}
+
+    def get(self, tensor: torch.Tensor) -> T | None:
+        """What is known of the tensor's storage, or None."""
+        storage = storage_of(tensor)
+        if storage is None:
+            return None
+        entry = self._entries.get(storage._cdata)
+        return None if entry is None else entry[1]
+
+    def set(self, tensor: torch.Tensor, value: T) -> None:
+        """Remember a value for the tensor's storage."""
+        storage = storage_of(tensor)
+        if storage is None:
+            return
+        known = self._entries.get(storage._cdata)
+        reference = StorageWeakRef(storage) if known is None else known[0]
+        self._entries[storage._cdata] = (reference, value)
+
+    def at(self, reference: StorageWeakRef) -> T | None:
+        """What is known of the storage that a weak reference names, if it lives."""
+        entry = self._entries.get(reference.cdata)
+        return None if entry is None or reference.expired() else entry[1]
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._entries.clear()
