@@ -12,7 +12,7 @@ of a part: of the real one unless ``part`` says otherwise (``ber`` strikes both)
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -25,6 +25,7 @@ from fi_notebook.faults.select_by_draw import draw_distinct
 __all__: list[str] = []
 
 HIGHEST_BIT = 63
+Combine = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 PART = Parameter(
     "part",
@@ -52,32 +53,46 @@ def _no_field(layout: Format, field: str | None) -> str:
 
 
 def _on_part(
-    values: torch.Tensor, change: Mapping[str, torch.Tensor] | torch.Tensor, part: str | None
+    values: torch.Tensor,
+    masks: torch.Tensor,
+    part: str | None,
+    combine: Combine = torch.bitwise_xor,
 ) -> torch.Tensor:
-    """XOR a mask, one per element or part, into the bits of the values."""
+    """Combine masks with the bits of the values, or of a part of complex ones.
+
+    Args:
+        values: The chosen values, of one dimension.
+        masks: One mask for all, one per value, or (n, 2) masks for both parts.
+        part: ``real``, ``imag``, ``both``, or None for the real part.
+        combine: ``(bits, masks) -> bits``.
+    """
     bits = bit_view(values)
-    mask = torch.as_tensor(change).to(bits.dtype)
+    masks = masks.to(bits)
     if not values.dtype.is_complex:
-        return from_bits(bits ^ mask, values.dtype)
-    flipped = bits.clone()
-    for number in {"imag": (1,), "both": (0, 1)}.get(part or "real", (0,)):
-        flipped[:, number] ^= mask if mask.dim() < 2 else mask[:, number]
-    return from_bits(flipped, values.dtype)
+        return from_bits(combine(bits, masks), values.dtype)
+    changed = bits.clone()
+    for column in {"imag": (1,), "both": (0, 1)}.get(part or "real", (0,)):
+        mask = masks[:, column] if masks.dim() == 2 else masks
+        changed[:, column] = combine(bits[:, column], mask)
+    return from_bits(changed, values.dtype)
 
 
-def _mask_of(layout: Format, bits: int | list[int], device: torch.device) -> torch.Tensor:
-    """These bits as one mask."""
-    pattern = 0
-    for bit in [bits] if isinstance(bits, int) else bits:
-        pattern |= 1 << bit
-    return torch.tensor(signed(pattern, layout.bits), dtype=layout.carrier, device=device)
+def _mask(layout: Format, pattern: int) -> torch.Tensor:
+    """One bit pattern as a mask for every value."""
+    return torch.tensor(signed(pattern, layout.bits), dtype=layout.carrier)
 
 
-def _drawn_masks(
-    shape: tuple[int, ...], low: int, high: int, generator: torch.Generator
-) -> torch.Tensor:
+def _pattern(layout: Format, bits: int | list[int] | None, field: str | None) -> int:
+    """Bits, or all those of a field, as one bit pattern."""
+    if field is not None:
+        low, high = layout.fields[field]
+        return (1 << high + 1) - (1 << low)
+    return sum(1 << bit for bit in ([bits] if isinstance(bits, int) else bits or ()))
+
+
+def _drawn_masks(count: int, low: int, high: int, generator: torch.Generator) -> torch.Tensor:
     """One bit per element, uniform over ``low`` to ``high``, as a mask."""
-    bit = torch.randint(low, high + 1, shape, generator=generator, device=generator.device)
+    bit = torch.randint(low, high + 1, (count,), generator=generator, device=generator.device)
     return torch.ones_like(bit) << bit
 
 
@@ -134,12 +149,138 @@ def bitflip(
     """Flip bits of every value."""
     layout = format_of(values.dtype)
     if bit is not None:
-        return _on_part(values, _mask_of(layout, bit, values.device), part)
+        return _on_part(values, _mask(layout, _pattern(layout, bit, None)), part)
     if ber is None:
         low, high = layout.fields[field] if field else (0, layout.bits - 1)
-        masks = _drawn_masks(tuple(values.shape), low, high, ctx.generator)
-        return _on_part(values, masks.to(values.device), part)
+        return _on_part(values, _drawn_masks(len(values), low, high, ctx.generator), part)
     parts = layout.parts if part in (None, "both") else 1
     masks = _scattered_masks(values.numel() * parts, layout, ber, ctx.generator)
-    masks = masks.to(values.device).view(*values.shape, parts).squeeze(-1)
-    return _on_part(values, masks, part or "both")
+    return _on_part(values, masks.view(-1, 2) if parts == 2 else masks, part or "both")
+
+
+def _no_burst(given: Mapping[str, Any], layout: Format, _shape: tuple[int, ...]) -> str:
+    """Why a dtype has no room for a burst."""
+    length, first = given["length"], given["bit"] or 0
+    if first + length <= layout.bits:
+        return ""
+    return (
+        f"{length} bits from bit {first} do not fit {layout.dtype}; its bits are "
+        f"{layout.valid_bits}"
+    )
+
+
+@register(
+    "burst",
+    group="bits",
+    parameters=(
+        Parameter("length", "int", 2, 1, HIGHEST_BIT + 1, unit="bits", summary="How many bits."),
+        Parameter("bit", "int", None, 0, HIGHEST_BIT, summary="Lowest bit; drawn if left out."),
+        PART,
+    ),
+    integers=INTEGERS,
+    source="multi-bit upsets of adjacent cells, as in beam studies (arXiv 2605.04213)",
+    example={"length": 3, "bit": 20},
+    refuse=_no_burst,
+)
+def burst(
+    values: torch.Tensor, ctx: Context, *, length: int, bit: int | None, part: str | None
+) -> torch.Tensor:
+    """Flips adjacent bits; where they start is drawn for each value unless it is given."""
+    layout = format_of(values.dtype)
+    if bit is not None:
+        return _on_part(values, _mask(layout, (1 << length) - 1 << bit), part)
+    starts = _drawn_masks(len(values), 0, layout.bits - length, ctx.generator)
+    return _on_part(values, starts * signed((1 << length) - 1, 64), part)
+
+
+STUCK = (
+    Parameter("bit", "ints", None, 0, HIGHEST_BIT, summary="Bit, or several; 0 is the least."),
+    Parameter("field", "choice", None, choices=FIELDS, summary="Every bit of a field."),
+    PART,
+)
+
+
+def _one_of_two(parameters: Mapping[str, Any]) -> str:
+    given = [key for key in ("bit", "field") if parameters.get(key) is not None]
+    return "" if len(given) == 1 else "give either bit or field"
+
+
+def _no_stuck(given: Mapping[str, Any], layout: Format, _shape: tuple[int, ...]) -> str:
+    return _no_bit(layout, given["bit"]) or _no_field(layout, given["field"])
+
+
+@register(
+    "stuck_at_0",
+    group="bits",
+    parameters=STUCK,
+    integers=INTEGERS.replace("Flips", "Clears"),
+    source="stuck-at faults of gate-level studies",
+    example={"bit": 23},
+    refuse=_no_stuck,
+    relate=_one_of_two,
+)
+def stuck_at_0(
+    values: torch.Tensor,
+    _ctx: Context,
+    *,
+    bit: int | list[int] | None,
+    field: str | None,
+    part: str | None,
+) -> torch.Tensor:
+    """Clears bits; twice is the same as once."""
+    layout = format_of(values.dtype)
+    mask = _mask(layout, _pattern(layout, bit, field))
+    return _on_part(values, mask, part, lambda bits, chosen: bits & ~chosen)
+
+
+@register(
+    "stuck_at_1",
+    group="bits",
+    parameters=STUCK,
+    integers=INTEGERS.replace("Flips", "Sets"),
+    source="stuck-at faults of gate-level studies",
+    example={"bit": 23},
+    refuse=_no_stuck,
+    relate=_one_of_two,
+)
+def stuck_at_1(
+    values: torch.Tensor,
+    _ctx: Context,
+    *,
+    bit: int | list[int] | None,
+    field: str | None,
+    part: str | None,
+) -> torch.Tensor:
+    """Sets bits; twice is the same as once."""
+    layout = format_of(values.dtype)
+    return _on_part(values, _mask(layout, _pattern(layout, bit, field)), part, torch.bitwise_or)
+
+
+def _as_mask(mask: int | str) -> int:
+    return int(mask, 0) if isinstance(mask, str) else mask
+
+
+def _wide_mask(given: Mapping[str, Any], layout: Format, _shape: tuple[int, ...]) -> str:
+    mask = _as_mask(given["mask"])
+    if not mask >> layout.bits:
+        return ""
+    return f"mask {mask:#x} is wider than {layout.dtype}; its bits are {layout.valid_bits}"
+
+
+@register(
+    "xor_mask",
+    group="bits",
+    parameters=(
+        Parameter("mask", "mask", low=0, high=(1 << 64) - 1, summary="The bits that flip."),
+        PART,
+    ),
+    integers=INTEGERS,
+    source="any multi-bit upset; the general form of a bit flip",
+    example={"mask": "0x8080"},
+    refuse=_wide_mask,
+)
+def xor_mask(
+    values: torch.Tensor, _ctx: Context, *, mask: int | str, part: str | None
+) -> torch.Tensor:
+    """Flips the bits of a mask."""
+    return _on_part(values, _mask(format_of(values.dtype), _as_mask(mask)), part)

@@ -58,6 +58,9 @@ class Selection:
     word: bool = False
 
 
+MAY_CHOOSE_NONE: Final = ("all", "fraction", "nonzero", "where")
+"""Selections that an empty tensor allows: they choose nothing, and the fault is inactive."""
+
 _selections: dict[str, Selection] = {}
 
 
@@ -93,7 +96,9 @@ def check_fit(elements: Elements, dtype: str, shape: Shape) -> None:
         FaultError: It has not; says what would be valid.
     """
     selection, argument = _read(elements)
-    if selection.name != "all" and not prod(shape):
+    if not prod(shape):
+        if selection.name in MAY_CHOOSE_NONE:
+            return
         raise FaultError(f"elements {elements!r}: the tensor of shape {shape} is empty")
     selection.fit(argument, dtype, shape)
 
@@ -153,6 +158,31 @@ def whole(name: str, value: Any, low: int, what: str) -> int:
             f"elements {{{name!r}: {value!r}}}: expected {what}, a whole number of at least {low}"
         )
     return int(value)
+
+
+def options(name: str, value: Any, keys: tuple[str, str]) -> tuple[Any, Any]:
+    """The argument of a selection that may have an option: plain, or a mapping of both.
+
+    Args:
+        name: The selection.
+        value: Its argument: ``16``, or ``{"length": 16, "start": 0}``.
+        keys: The required and the optional key.
+
+    Returns:
+        Both values; the optional one is None where it is left out.
+
+    Raises:
+        FaultError: The mapping has other keys.
+    """
+    if not isinstance(value, Mapping):
+        return value, None
+    required, optional = keys
+    for key in value:
+        if key not in keys:
+            raise FaultError(f"elements {{{name!r}: …}}: no {key!r}{did_you_mean(str(key), keys)}")
+    if required not in value:
+        raise FaultError(f"elements {{{name!r}: {dict(value)}}}: {required!r} is missing")
+    return value[required], value.get(optional)
 
 
 def nothing_to_fit(_argument: Any, _dtype: str, _shape: Shape) -> None:

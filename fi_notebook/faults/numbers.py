@@ -17,7 +17,7 @@ from collections.abc import Callable
 
 import torch
 
-from fi_notebook.faults.bits import dtype_name, format_of
+from fi_notebook.faults.bits import dtype_name, format_of, from_bits
 
 __all__ = [
     "arithmetic",
@@ -27,6 +27,7 @@ __all__ = [
     "magnitude",
     "narrow",
     "parts_of",
+    "random_patterns",
     "round_to_integers",
     "widened",
 ]
@@ -118,6 +119,18 @@ def by_part(values: torch.Tensor, operation: Operation) -> torch.Tensor:
     if not values.dtype.is_complex:
         return operation(values)
     return torch.view_as_complex(operation(torch.view_as_real(values)).contiguous())
+
+
+def random_patterns(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """As many values of the same real dtype, each bit pattern equally likely."""
+    layout = format_of(values.dtype)
+
+    def draw(width: int) -> torch.Tensor:
+        shape, device = values.shape, generator.device
+        return torch.randint(1 << width, shape, generator=generator, device=device)
+
+    drawn = draw(layout.bits) if layout.bits < 64 else draw(32) << 32 | draw(32)
+    return from_bits(drawn.to(values.device, layout.carrier), values.dtype)
 
 
 def magnitude(values: torch.Tensor) -> torch.Tensor:

@@ -1,33 +1,41 @@
-"""Elements chosen by where they are.
+"""Elements chosen by where they are in the tensor.
 
-    index      one coordinate, several, or a flat index
-    row        a row, column or tile of the tensor as a matrix: all dimensions but the last
-    column     are its rows, the last its columns, as a matrix product sees it
-    tile       m x n of that matrix, at a drawn place
-    channel    index along dimension 1 (N, C, ...)
-    block      a box over the last dimensions, at a drawn place
-    slice      the text of a Python slice
-    run        consecutive elements in row-major order, from a drawn start
-    strided    every k-th element in row-major order
+    index      one coordinate, several, or a flat index     {"index": [0, 3]}
+    slice      the text of a Python slice                    {"slice": "0, :, 3:7"}
+    run        consecutive elements in row-major order       {"run": 16}
+    strided    every k-th element in row-major order         {"strided": 32}
 
-Negative indices count from the end. A place that is not given is drawn uniformly from
-those where the whole selection fits.
+Negative indices count from the end. The start of a run is drawn uniformly from those
+where it fits, unless it is given: ``{"run": {"length": 16, "start": 0}}``.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from math import prod
+from types import EllipsisType
 from typing import Any
 
 import torch
 
 from fi_notebook.errors import FaultError
-from fi_notebook.faults.elements import Indices, Selection, Shape, add_selection, whole
+from fi_notebook.faults.elements import (
+    Indices,
+    Selection,
+    Shape,
+    add_selection,
+    options,
+    whole,
+)
+from fi_notebook.faults.select_by_draw import draw_number
 
-__all__: list[str] = []
+__all__ = ["grid", "wrapped"]
+
+LOWEST = -(1 << 62)
 
 
-def _wrapped(what: str, index: int, size: int) -> int:
+def wrapped(what: str, index: int, size: int) -> int:
     """A Python index into a dimension, counted from the start.
 
     Raises:
@@ -38,21 +46,32 @@ def _wrapped(what: str, index: int, size: int) -> int:
     return index % size
 
 
+def grid(lines: Sequence[torch.Tensor], shape: Shape) -> torch.Tensor:
+    """Flat indices of every combination of the chosen lines of each dimension."""
+    flat = torch.zeros((), dtype=torch.int64)
+    for chosen, size in zip(lines, shape, strict=True):
+        flat = flat[..., None] * size + chosen
+    return flat.reshape(-1)
+
+
+# index
+
+
 def _parse_index(value: Any) -> int | list[list[int]]:
-    if not isinstance(value, (list, tuple)):
-        return whole("index", value, -(1 << 62), "a flat index or coordinates")
-    rows = value if any(isinstance(row, (list, tuple)) for row in value) else [value]
-    if not all(isinstance(row, (list, tuple)) for row in rows):
+    if not isinstance(value, list | tuple):
+        return whole("index", value, LOWEST, "a flat index or coordinates")
+    rows = value if any(isinstance(row, list | tuple) for row in value) else [value]
+    if not all(isinstance(row, list | tuple) for row in rows):
         raise FaultError(
             f"elements {{'index': {value!r}}}: expected one coordinate such as [0, 3], "
             "several such as [[0, 3], [1, 2]], or a flat index such as 5"
         )
-    return [[whole("index", i, -(1 << 62), "an index") for i in row] for row in rows]
+    return [[whole("index", i, LOWEST, "an index") for i in row] for row in rows]
 
 
-def _flat_index(argument: int | list[list[int]], shape: Shape) -> list[int]:
+def _flat_indices(argument: int | list[list[int]], shape: Shape) -> list[int]:
     if isinstance(argument, int):
-        return [_wrapped("flat index", argument, prod(shape))]
+        return [wrapped("flat index", argument, prod(shape))]
     found = []
     for row in argument:
         if len(row) != len(shape):
@@ -62,22 +81,146 @@ def _flat_index(argument: int | list[list[int]], shape: Shape) -> list[int]:
             )
         flat = 0
         for dim, (index, size) in enumerate(zip(row, shape, strict=True)):
-            flat = flat * size + _wrapped(f"dimension {dim}: index", index, size)
+            flat = flat * size + wrapped(f"dimension {dim}: index", index, size)
         found.append(flat)
     return sorted(set(found))
 
 
 def _fit_index(argument: int | list[list[int]], _dtype: str, shape: Shape) -> None:
-    _flat_index(argument, shape)
+    _flat_indices(argument, shape)
 
 
 def _choose_index(
     argument: int | list[list[int]], tensor: torch.Tensor, _generator: torch.Generator
 ) -> Indices:
-    return torch.tensor(_flat_index(argument, tuple(tensor.shape)), dtype=torch.int64)
+    return torch.tensor(_flat_indices(argument, tuple(tensor.shape)), dtype=torch.int64)
 
 
-add_selection(
+# slice
+
+_Term = int | slice | EllipsisType
+_NUMBER = r"\s*(-?\d+)?\s*"
+_SLICE = re.compile(rf"{_NUMBER}:{_NUMBER}(?::{_NUMBER})?")
+
+
+def _parse_slice(value: Any) -> list[_Term]:
+    if not isinstance(value, str) or not value.strip():
+        raise FaultError(
+            f"elements {{'slice': {value!r}}}: expected the text of a Python slice, such as "
+            "'0, :, 3:7'"
+        )
+    terms = [_term(value, text.strip()) for text in value.strip().strip("[]").split(",")]
+    if terms.count(...) > 1:
+        raise FaultError(f"elements {{'slice': {value!r}}}: '...' may stand once only")
+    return terms
+
+
+def _term(value: str, text: str) -> _Term:
+    """One index, slice or ellipsis of a slice text."""
+    if text == "...":
+        return ...
+    if re.fullmatch(r"-?\d+", text):
+        return int(text)
+    match = _SLICE.fullmatch(text)
+    if match is None or (match[3] and not int(match[3])):
+        raise FaultError(
+            f"elements {{'slice': {value!r}}}: cannot read {text!r}; expected an index such as "
+            "0, a slice such as 3:7 or ::2, or ..."
+        )
+    return slice(*(None if number is None else int(number) for number in match.groups()))
+
+
+def _slice_lines(terms: list[_Term], shape: Shape) -> list[torch.Tensor]:
+    """The chosen indices of each dimension."""
+    named = len(terms) - terms.count(...)
+    if named > len(shape):
+        raise FaultError(
+            f"the slice names {named} dimensions, the tensor of shape {shape} has {len(shape)}"
+        )
+    at = terms.index(...) if ... in terms else len(terms)
+    missing: list[_Term] = [slice(None)] * (len(shape) - named)
+    full = [*terms[:at], *missing, *terms[at + 1 :]]
+    lines = [
+        _line(dim, term, size) for dim, (term, size) in enumerate(zip(full, shape, strict=True))
+    ]
+    for dim, line in enumerate(lines):
+        if not len(line):
+            raise FaultError(
+                f"the slice chooses nothing: dimension {dim} has the indices 0 to {shape[dim] - 1}"
+            )
+    return lines
+
+
+def _line(dim: int, term: _Term, size: int) -> torch.Tensor:
+    if isinstance(term, int):
+        return torch.tensor([wrapped(f"dimension {dim}: index", term, size)])
+    assert isinstance(term, slice)
+    return torch.tensor(sorted(range(*term.indices(size))), dtype=torch.int64)
+
+
+def _fit_slice(terms: list[_Term], _dtype: str, shape: Shape) -> None:
+    _slice_lines(terms, shape)
+
+
+def _choose_slice(terms: list[_Term], tensor: torch.Tensor, _generator: torch.Generator) -> Indices:
+    shape = tuple(tensor.shape)
+    return grid(_slice_lines(terms, shape), shape)
+
+
+# run
+
+
+def _parse_run(value: Any) -> tuple[int, int | None]:
+    length, start = options("run", value, ("length", "start"))
+    return (
+        whole("run", length, 1, "how many consecutive elements"),
+        None if start is None else whole("run", start, 0, "the first element"),
+    )
+
+
+def _fit_run(argument: tuple[int, int | None], _dtype: str, shape: Shape) -> None:
+    length, start = argument
+    last = prod(shape) - length
+    if last < 0:
+        raise FaultError(f"run of {length}: the tensor has {prod(shape)} elements")
+    if start is not None and start > last:
+        raise FaultError(f"run of {length} from {start}: valid starts are 0 to {last}")
+
+
+def _choose_run(
+    argument: tuple[int, int | None], tensor: torch.Tensor, generator: torch.Generator
+) -> Indices:
+    length, start = argument
+    if start is None:
+        start = draw_number(tensor.numel() - length + 1, generator)
+    return torch.arange(start, start + length)
+
+
+# strided
+
+
+def _parse_strided(value: Any) -> tuple[int, int]:
+    period, offset = options("strided", value, ("period", "offset"))
+    return (
+        whole("strided", period, 1, "the period"),
+        whole("strided", offset or 0, 0, "the first element"),
+    )
+
+
+def _fit_strided(argument: tuple[int, int], _dtype: str, shape: Shape) -> None:
+    _period, offset = argument
+    if offset >= prod(shape):
+        raise FaultError(f"strided from {offset}: valid offsets are 0 to {prod(shape) - 1}")
+
+
+def _choose_strided(
+    argument: tuple[int, int], tensor: torch.Tensor, _generator: torch.Generator
+) -> Indices:
+    period, offset = argument
+    return torch.arange(offset, tensor.numel(), period)
+
+
+for _selection in (
     Selection(
         "index",
         "One element by its coordinates, several, or one by its flat index.",
@@ -85,5 +228,30 @@ add_selection(
         _parse_index,
         _fit_index,
         _choose_index,
-    )
-)
+    ),
+    Selection(
+        "slice",
+        "What a Python slice chooses.",
+        ({"slice": "0, :, 3:7"}, {"slice": "..., ::2"}),
+        _parse_slice,
+        _fit_slice,
+        _choose_slice,
+    ),
+    Selection(
+        "run",
+        "Consecutive elements in row-major order, from a drawn or given start.",
+        ({"run": 16}, {"run": {"length": 16, "start": 0}}),
+        _parse_run,
+        _fit_run,
+        _choose_run,
+    ),
+    Selection(
+        "strided",
+        "Every k-th element in row-major order, such as one lane of a warp of 32.",
+        ({"strided": 32}, {"strided": {"period": 32, "offset": 3}}),
+        _parse_strided,
+        _fit_strided,
+        _choose_strided,
+    ),
+):
+    add_selection(_selection)

@@ -14,8 +14,8 @@ from typing import Any, Final
 
 import torch
 
-from fi_notebook.faults.bits import Format, dtype_of
-from fi_notebook.faults.numbers import arithmetic, by_part, narrow, widened
+from fi_notebook.faults.bits import Format, bit_view, dtype_of, format_of, from_bits, signed
+from fi_notebook.faults.numbers import arithmetic, by_part, narrow, random_patterns, widened
 from fi_notebook.faults.parameters import Parameter, as_number
 from fi_notebook.faults.registry import Context, register
 from fi_notebook.faults.tensors import pieces
@@ -52,7 +52,7 @@ def scaled(values: torch.Tensor, factor: int | float) -> torch.Tensor:
     group="values",
     parameters=(Parameter("factor", "value", summary="What every value is multiplied by."),),
     integers=ROUNDED,
-    source="the seed's light and heavy; magnitudes as in arXiv 2211.13094",
+    source="magnitude errors of beam and gate-level studies (arXiv 2211.13094)",
     example={"factor": 1.5},
     refuse=_finite_on_integers("factor"),
 )
@@ -122,7 +122,7 @@ def _filled(values: torch.Tensor, number: int | float) -> torch.Tensor:
         Parameter("value", "value", summary="The new value; NaN and infinities as text in JSON."),
     ),
     integers=IN_RANGE,
-    source="lm-resiliency and beam studies (arXiv 2605.04213): a constant in place of the value",
+    source="a constant in place of the value (arXiv 2605.04213)",
     example={"value": 100.0},
     refuse=lambda given, layout, _shape: _cannot_hold(as_number(given["value"]), layout),
 )
@@ -168,6 +168,118 @@ def nan(values: torch.Tensor, _ctx: Context) -> torch.Tensor:
 def inf(values: torch.Tensor, _ctx: Context, *, negative: bool) -> torch.Tensor:
     """Replaces values by infinity; complex ones get an imaginary part of zero."""
     return _filled(values, -math.inf if negative else math.inf)
+
+
+@register(
+    "negate",
+    group="values",
+    integers="Held at the ends of the dtype, so unsigned numbers become 0; bools are inverted.",
+    source="sign errors; relative error of exactly 2",
+    refuse=lambda _given, layout, _shape: (
+        "float8_e8m0fnu has no sign" if layout.dtype == "float8_e8m0fnu" else ""
+    ),
+)
+def negate(values: torch.Tensor, _ctx: Context) -> torch.Tensor:
+    """Changes the sign of values, of both parts of complex ones, NaN and zero included."""
+    if values.dtype == torch.bool:
+        return ~values
+    layout = format_of(values.dtype)
+    if not layout.inexact or layout.dtype.endswith("fnuz"):  # fnuz has no -0: its bits are NaN
+        return scaled(values, -1)
+    bits = bit_view(values)
+    return from_bits(bits ^ signed(1 << layout.bits - 1, layout.bits), values.dtype)
+
+
+@register(
+    "random_finite",
+    group="values",
+    integers="Every value of the dtype is equally likely.",
+    source="He et al., ISCA'23: a random finite bit pattern",
+)
+def random_finite(values: torch.Tensor, ctx: Context) -> torch.Tensor:
+    """Replaces values, or parts, by drawn bit patterns; all finite ones are equally likely."""
+
+    def drawn(part: torch.Tensor) -> torch.Tensor:
+        found = random_patterns(part, ctx.generator)
+        bits = bit_view(found)
+        while not (finite := torch.isfinite(widened(found))).all():  # draw those again
+            missing = ~finite
+            bits[missing] = bit_view(random_patterns(part[missing], ctx.generator))
+        return found
+
+    return by_part(values, drawn)
+
+
+def _no_range(given: Mapping[str, Any]) -> str:
+    low, high = given.get("low"), given.get("high")
+    if low is not None and high is not None and low > high:
+        return f"low={low} is above high={high}"
+    return ""
+
+
+@register(
+    "random_uniform",
+    group="values",
+    parameters=(
+        Parameter("low", "float", 0.0, summary="Smallest value."),
+        Parameter("high", "float", 1.0, summary="Largest value."),
+    ),
+    integers="Whole numbers from low to high, held at the ends of the dtype.",
+    source="uniform replacement, as in PyTorchFI's random value",
+    example={"low": -1.0, "high": 1.0},
+    relate=lambda given: _no_range({"low": 0.0, "high": 1.0} | dict(given)),
+)
+def random_uniform(values: torch.Tensor, ctx: Context, *, low: float, high: float) -> torch.Tensor:
+    """Replaces values, or parts, by draws that are uniform from low to high."""
+
+    def drawn(part: torch.Tensor) -> torch.Tensor:
+        unit = torch.rand(
+            part.shape, generator=ctx.generator, dtype=torch.float64, device=ctx.generator.device
+        ).to(part.device)
+        if format_of(part.dtype).inexact:
+            return narrow(low + unit * (high - low), part.dtype)
+        first, last = math.ceil(low), math.floor(high)
+        return narrow(first + (unit * (last - first + 1)).floor(), part.dtype)
+
+    return by_part(values, drawn)
+
+
+@register(
+    "clamp",
+    group="values",
+    parameters=(
+        Parameter("low", "float", None, summary="Smallest value that is kept."),
+        Parameter("high", "float", None, summary="Largest value that is kept."),
+    ),
+    integers="Computed in float64; whole numbers keep within the range.",
+    source="range restriction (Ranger); saturating arithmetic",
+    example={"low": -1.0, "high": 0.5},
+    relate=lambda given: _no_range(given) or ("" if given else "give low, high or both"),
+)
+def clamp(
+    values: torch.Tensor, _ctx: Context, *, low: float | None, high: float | None
+) -> torch.Tensor:
+    """Holds values, or parts, between low and high; NaN stays NaN."""
+
+    def held(part: torch.Tensor) -> torch.Tensor:
+        inside = torch.ones_like(part, dtype=torch.bool)
+        wide = widened(part)
+        if low is not None:
+            inside &= ~(wide < low)
+        if high is not None:
+            inside &= ~(wide > high)
+        limits = (low, high) if format_of(part.dtype).inexact else (_up(low), _down(high))
+        return torch.where(inside, part, narrow(wide.clamp(*limits), part.dtype))
+
+    return by_part(values, held)
+
+
+def _up(number: float | None) -> int | None:
+    return None if number is None else math.ceil(number)
+
+
+def _down(number: float | None) -> int | None:
+    return None if number is None else math.floor(number)
 
 
 def finite_std(tensor: torch.Tensor) -> float:
