@@ -14,7 +14,7 @@ later write through either does not reach the other; such a firing says ``unsafe
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -82,6 +82,11 @@ class Striker:
     def due(self, step: int) -> bool:
         """Whether any fault strikes in a step."""
         return any(aim.due(step) for aim in self.aims)
+
+    def count(self, fired: Mapping[str, int]) -> None:
+        """Take into account how many times each fault fired before."""
+        for aim in self.aims:
+            aim.fired = fired.get(aim.fault.id, 0)
 
     def not_injected(self) -> tuple[NotInjected, ...]:
         """Every enabled fault that never fired, with the reason."""

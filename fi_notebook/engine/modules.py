@@ -100,6 +100,7 @@ class ModuleScope:
         """Install nothing yet; see `install`."""
         self.table = table
         self.calls: Counter[tuple[int, bool]] = Counter()
+        self.entered = False
         self._entering = entering
         self._left = left
         self._stacks: dict[int, list[Scope]] = {}
@@ -136,6 +137,7 @@ class ModuleScope:
             counted = stack[-1].counted
         else:
             counted = node is not None or self._entering(module)
+        self.entered = True
         self.calls[row, counted] += 1
         stack.append(Scope(row, self.calls[row, counted], node, counted))
 

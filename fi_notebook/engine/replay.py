@@ -145,6 +145,7 @@ def run_step(
     progress: Callable[[Call], None] | None = None,
     fired: Callable[[Injection], None] | None = None,
     optimizer_begins: Callable[[Optimizer], None] | None = None,
+    fired_before: Mapping[str, int] | None = None,
 ) -> StepResult:
     """Run one step under observation.
 
@@ -159,6 +160,7 @@ def run_step(
         progress: Called before each call.
         fired: Called after each firing.
         optimizer_begins: Called before each step of an optimizer.
+        fired_before: How many times each fault fired in earlier steps of the run.
 
     Returns:
         What was seen. An exception of the step is in ``error``; what is no `Exception`
@@ -169,6 +171,7 @@ def run_step(
     watch = Watch(setup.model, clock, setup.sources)
     recorder = Recorder(watch, store=store, golden=golden, statistics=statistics, progress=progress)
     striker = Striker(plan, watch, rank=rank, keep_tensors=True, fired=fired)
+    striker.count(fired_before or {})
     result = StepResult(recorder)
     gradients = _Gradients(setup.model)
     watch.optimizer_begins += [optimizer_begins or _nobody, gradients.take_of]

@@ -1,0 +1,138 @@
+"""Whether a fault can strike in the golden run: judged when it is armed.
+
+What can never be (an unknown module, bit 70, row 9 of 4 in the one step that is
+replayed) is refused; what the golden run merely did not make is a warning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+from fi_notebook import faults
+from fi_notebook.core.fault import Anchor, Fault
+from fi_notebook.core.match import CodeFilter, check_modules
+from fi_notebook.core.site import PHASES, Site
+from fi_notebook.core.trace import FLAGS, Trace
+from fi_notebook.errors import FaultError, SiteError, did_you_mean
+
+__all__ = ["anchored", "check_fault", "check_filters", "sites_of"]
+
+_SCOPES = ("value", "storage")
+_IN_PLACE, _VIEW, _COLLECTIVE, _UNSAFE = (
+    1 << FLAGS.index(name) for name in ("in place", "view", "collective", "unsafe view")
+)
+
+
+def check_filters(fault: Fault, modules: Sequence[str]) -> None:
+    """Refuse filters that choose nothing whatever a step does.
+
+    Args:
+        fault: The fault.
+        modules: Every module name there is.
+
+    Raises:
+        SiteError: An unknown module or phase, or an unreadable source line.
+        FaultError: A model, parameter or element selection that cannot be.
+    """
+    faults.check(fault.model, fault.parameters)
+    faults.check_elements(fault.elements)
+    check_modules(fault.modules or (), modules)
+    for line in fault.code:
+        CodeFilter.parse(line)
+    for phase in fault.phases:
+        if phase not in PHASES:
+            raise SiteError(f"no phase {phase!r}{did_you_mean(phase, PHASES)}")
+    if fault.scope not in _SCOPES:
+        raise FaultError(f"no scope {fault.scope!r}{did_you_mean(fault.scope, _SCOPES)}")
+    if not 0 <= fault.probability <= 1:
+        raise FaultError(f"probability is {fault.probability}; expected a number from 0 to 1")
+    if fault.times is not None and fault.times < 1:
+        raise FaultError(f"times is {fault.times}; expected a number from 1, or None for no limit")
+
+
+def sites_of(fault: Fault, golden: Trace) -> list[Site]:
+    """The sites of the golden run that a fault chooses."""
+    target = fault.target
+    found = golden.find(str(target), module=None, phase=fault.phases or None)
+    for line in fault.code:
+        chosen = set(golden.find(str(target), code=line))
+        found = [site for site in found if site in chosen]
+    if fault.modules is not None:
+        within = {s for module in fault.modules for s in golden.find(str(target), module=module)}
+        found = [site for site in found if site in within]
+    return found
+
+
+def check_fault(fault: Fault, golden: Trace) -> str:
+    """Judge a fault against the golden run.
+
+    Returns:
+        What the golden run did not make, as a warning, or ``""``.
+
+    Raises:
+        FaultError: It cannot strike in the only step that it is for.
+    """
+    if fault.target.kind != "call":
+        return ""
+    sites = sites_of(fault, golden)
+    if not sites:
+        return golden.missing(fault.target) or (
+            f"no call of {str(fault.target)!r} is in the fault's modules, code and phases"
+        )
+    flags = [_flags(golden, site) for site in sites]
+    _check_needs(fault, sites, flags)
+    _check_views(fault, sites, flags)
+    return _check_tensors(fault, sites)
+
+
+def _flags(golden: Trace, site: Site) -> int:
+    return int(golden.calls["flags"][golden.site_columns["call"][golden.row(site)]])
+
+
+def _check_needs(fault: Fault, sites: Sequence[Site], flags: Sequence[int]) -> None:
+    needs = faults.get(fault.model).needs
+    if "collective" in needs and not any(flag & _COLLECTIVE for flag in flags):
+        raise FaultError(f"{fault.model} is for collectives; {sites[0].op} is none")
+    if "call" in needs and not any(flag & _IN_PLACE for flag in flags):
+        raise FaultError(
+            f"{fault.model} needs a call that writes an argument, such as 'addcdiv_'; "
+            f"{sites[0].op} writes none"
+        )
+
+
+def _check_views(fault: Fault, sites: Sequence[Site], flags: Sequence[int]) -> None:
+    if fault.scope == "storage":
+        return
+    for site, flag in zip(sites, flags, strict=True):
+        if flag & _UNSAFE and flag & _VIEW:
+            raise FaultError(
+                f"{site} is a view whose memory is written later in the step; a copy of it "
+                "would miss that write. Arm with scope='storage' to strike the memory itself"
+            )
+
+
+def _check_tensors(fault: Fault, sites: Sequence[Site]) -> str:
+    """Refuse, or where other steps may be different, warn of, what no golden tensor allows."""
+    refusals = [_refusal(fault, *kind) for kind in {(s.dtype, s.shape) for s in sites}]
+    if not all(refusals):
+        return ""
+    if fault.steps.last == 0:
+        raise FaultError(f"{sites[0]}: {refusals[0]}")
+    return f"{sites[0]}: {refusals[0]}"
+
+
+def _refusal(fault: Fault, dtype: str, shape: tuple[int, ...]) -> str:
+    try:
+        faults.check_tensor(fault.model, fault.parameters, fault.elements, dtype, shape)
+    except FaultError as error:
+        return str(error)
+    return ""
+
+
+def anchored(fault: Fault, golden: Trace) -> Anchor | None:
+    """Where the one call that a fault chooses stood in the golden run, else None."""
+    if fault.target.kind != "call" or fault.target.call is None:
+        return None
+    sites = golden.find(str(fault.target))
+    return Anchor.of(sites[0]) if sites else None

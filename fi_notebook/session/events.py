@@ -1,0 +1,100 @@
+"""Who is told of what a session does, and how a run of it is stopped.
+
+    state     {"state": "idle" | "tracing" | "replaying"}
+    trace     {"trace": Trace}
+    plan      {"plan": FaultPlan}
+    progress  {"run", "step", "steps", "call", "calls", "phase"}   at most 10 a second
+    step      {"run": "golden" | "faulty", "record": StepRecord}
+    run       {"run": Run}
+    error     {"error", "traceback"}
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from fi_notebook.core.site import PHASES
+from fi_notebook.engine.intercept import Call
+from fi_notebook.errors import SessionError
+
+__all__ = ["Cancelled", "Events", "Listener", "Progress", "SessionCancelled"]
+
+logger = logging.getLogger("fi_notebook")
+
+Listener = Callable[[str, Mapping[str, Any]], None]
+
+PERIOD = 0.1
+"""Seconds between two progress events."""
+
+
+class SessionCancelled(SessionError):
+    """A trace or replay was stopped; everything is as it was before."""
+
+
+class Cancelled(BaseException):
+    """Raised inside a step to stop it; no `Exception`, so that no step swallows it."""
+
+
+class Events:
+    """The listeners of a session, and its stop flag."""
+
+    def __init__(self) -> None:
+        """Start with nobody listening."""
+        self.stop = threading.Event()
+        self._listeners: list[Listener] = []
+
+    def subscribe(self, listener: Listener) -> Callable[[], None]:
+        """Tell a listener of every event; call what is returned to tell it no more."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener) if listener in self._listeners else None
+
+    def tell(self, event: str, **payload: Any) -> None:
+        """Tell everybody; a listener that raises is logged and does not stop a run."""
+        for listener in list(self._listeners):
+            try:
+                listener(event, payload)
+            except Exception:
+                logger.exception("a listener of the session failed at %r", event)
+
+
+class Progress:
+    """Tells of the progress of a run, and stops it where that was asked for.
+
+    Args:
+        events: Who is told.
+        run: ``golden`` or ``faulty``.
+        steps: How many steps the run has.
+        calls: How many calls a step is expected to make, 0 where unknown.
+    """
+
+    def __init__(self, events: Events, run: str, steps: int, calls: int) -> None:
+        """Start the clock."""
+        self.step = 0
+        self._events, self._run, self._steps, self._calls = events, run, steps, calls
+        self._told = time.monotonic()
+
+    def __call__(self, call: Call) -> None:
+        """A call is about to be made.
+
+        Raises:
+            Cancelled: The run is to stop.
+        """
+        if self._events.stop.is_set():
+            raise Cancelled
+        now = time.monotonic()
+        if now - self._told < PERIOD:
+            return
+        self._told = now
+        self._events.tell(
+            "progress",
+            run=self._run,
+            step=self.step,
+            steps=self._steps,
+            call=call.row,
+            calls=self._calls,
+            phase=PHASES[call.phase],
+        )
