@@ -52,7 +52,7 @@ def scaled(values: torch.Tensor, factor: int | float) -> torch.Tensor:
     group="values",
     parameters=(Parameter("factor", "value", summary="What every value is multiplied by."),),
     integers=ROUNDED,
-    source="magnitude errors of beam and gate-level studies (arXiv 2211.13094)",
+    source="errors of magnitude; the presets light and heavy are two of them",
     example={"factor": 1.5},
     refuse=_finite_on_integers("factor"),
 )
@@ -66,6 +66,7 @@ def scale(values: torch.Tensor, _ctx: Context, *, factor: Any) -> torch.Tensor:
     group="values",
     parameters=(Parameter("value", "value", summary="What is added to every value."),),
     integers=ROUNDED,
+    source="an offset of known size, for sensitivity studies",
     example={"value": 1.0},
     refuse=_finite_on_integers("value"),
 )
@@ -122,7 +123,7 @@ def _filled(values: torch.Tensor, number: int | float) -> torch.Tensor:
         Parameter("value", "value", summary="The new value; NaN and infinities as text in JSON."),
     ),
     integers=IN_RANGE,
-    source="a constant in place of the value (arXiv 2605.04213)",
+    source="a constant in place of the value: the general form of zero, nan and inf",
     example={"value": 100.0},
     refuse=lambda given, layout, _shape: _cannot_hold(as_number(given["value"]), layout),
 )
@@ -149,7 +150,7 @@ def zero(values: torch.Tensor, _ctx: Context) -> torch.Tensor:
     "nan",
     group="values",
     integers="Refused: integers and bools have no NaN.",
-    source="arXiv 2211.13094: about 1 % of silent corruptions are NaN or Inf",
+    source="about 1 % of silent corruptions are NaN or Inf (arXiv 2211.13094, 2605.04213)",
     refuse=lambda _given, layout, _shape: _cannot_hold(math.nan, layout),
 )
 def nan(values: torch.Tensor, _ctx: Context) -> torch.Tensor:
@@ -162,7 +163,7 @@ def nan(values: torch.Tensor, _ctx: Context) -> torch.Tensor:
     group="values",
     parameters=(Parameter("negative", "bool", False, summary="Minus infinity instead of plus."),),
     integers="Refused: integers and bools have no infinity.",
-    source="arXiv 2211.13094: about 1 % of silent corruptions are NaN or Inf",
+    source="about 1 % of silent corruptions are NaN or Inf (arXiv 2211.13094, 2605.04213)",
     refuse=lambda _given, layout, _shape: _cannot_hold(math.inf, layout),
 )
 def inf(values: torch.Tensor, _ctx: Context, *, negative: bool) -> torch.Tensor:
@@ -174,7 +175,7 @@ def inf(values: torch.Tensor, _ctx: Context, *, negative: bool) -> torch.Tensor:
     "negate",
     group="values",
     integers="Held at the ends of the dtype, so unsigned numbers become 0; bools are inverted.",
-    source="sign errors; relative error of exactly 2",
+    source="a wrong sign: a relative error of exactly 2",
     refuse=lambda _given, layout, _shape: (
         "float8_e8m0fnu has no sign" if layout.dtype == "float8_e8m0fnu" else ""
     ),
@@ -225,7 +226,7 @@ def _no_range(given: Mapping[str, Any]) -> str:
         Parameter("high", "float", 1.0, summary="Largest value."),
     ),
     integers="Whole numbers from low to high, held at the ends of the dtype.",
-    source="uniform replacement, as in PyTorchFI's random value",
+    source="a value that has nothing to do with the right one, in a known range",
     example={"low": -1.0, "high": 1.0},
     relate=lambda given: _no_range({"low": 0.0, "high": 1.0} | dict(given)),
 )
@@ -252,7 +253,7 @@ def random_uniform(values: torch.Tensor, ctx: Context, *, low: float, high: floa
         Parameter("high", "float", None, summary="Largest value that is kept."),
     ),
     integers="Computed in float64; whole numbers keep within the range.",
-    source="range restriction (Ranger); saturating arithmetic",
+    source="saturating arithmetic; a limiter where there should be none",
     example={"low": -1.0, "high": 0.5},
     relate=lambda given: _no_range(given) or ("" if given else "give low, high or both"),
 )
@@ -313,6 +314,7 @@ def finite_std(tensor: torch.Tensor) -> float:
         ),
     ),
     integers="Computed in float64, rounded half to even, held at the ends of the dtype.",
+    source="a disturbance of known size, for sensitivity studies",
     example={"std": 0.1},
 )
 def noise(values: torch.Tensor, ctx: Context, *, std: float, relative: bool | str) -> torch.Tensor:
