@@ -7,16 +7,31 @@ import random
 import sys
 import threading
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
+from tests.tools import chromium as browser_program
 from tests.tools import leaks
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 _SEED = 20260
 _LOOKUPS = {"socket.getaddrinfo", "socket.gethostbyname"}
 _CONTACTS = {"socket.connect": 1, "socket.sendto": 1, "socket.sendmsg": 1}
+
+
+_FLAGS = (
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+"""Chromium as the tests start it: headless, and asking nobody for anything."""
 
 
 def _is_local(host: object) -> bool:
@@ -71,3 +86,23 @@ def same_random_numbers(request: pytest.FixtureRequest) -> Iterator[None]:
     outside.restore()
     if request.node.get_closest_marker("draws_nothing"):
         assert not changed, f"drew from the global generators of {', '.join(changed)}"
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    """A real headless Chromium; a missing one fails the test, it never skips it."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=browser_program.find(),
+            chromium_sandbox=False,
+            args=list(_FLAGS),
+        )
+        yield browser
+        browser.close()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run what needs the browser last: while playwright runs, its event loop does too."""
+    items.sort(key=lambda item: "chromium" in getattr(item, "fixturenames", ()))

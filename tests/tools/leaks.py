@@ -24,8 +24,8 @@ __all__ = ["RandomState", "assert_clean", "state"]
 _JOIN_S = 5.0
 """How long a thread that is just ending may take to do so."""
 
-_THREADS_OF_OTHERS = ("inductor", "compile_worker", "tqdm", "pytest_timeout", "IOPub", "Control")
-"""Parts of the names of threads that torch and ipykernel start once and keep."""
+_THREADS_OF_OTHERS = ("inductor", "compile_worker", "asyncio", "pytest_timeout", "IOPub", "Control")
+"""Parts of the names of threads that torch, asyncio and ipykernel start once and keep."""
 
 _HOOK_TABLES = (
     "_global_backward_pre_hooks",

@@ -1,0 +1,142 @@
+"""One browser page on JupyterLab, driven through Lab's own commands and models.
+
+    lab.open("n.ipynb")
+    lab.run_all()
+    lab.output_text(0)                 # read from the notebook's model, not from the DOM
+    lab.explorer().get_by_role("treegrid").wait_for()
+
+Everything that leaves the machine is blocked and remembered, so is every console
+error; `assert_quiet` fails on either.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from tests.tools import notebooks
+
+if TYPE_CHECKING:
+    from playwright.sync_api import ConsoleMessage, Locator, Page, Route
+
+__all__ = ["LabPage"]
+
+_LOCAL = {"127.0.0.1", "localhost"}
+_LOCAL_SCHEMES = {"data", "blob", "about"}
+
+_NOISE = (
+    "Failed to load resource",  # a 404 of Lab's own for a setting that nobody has made
+    "WebSocket is closed before the connection is established",  # a page that is closing
+    "Could not restore the debugger state",  # the kernel went while Lab was asking it
+)
+"""Console errors of Lab itself that say nothing of us."""
+
+_READY = """(name) => {
+  const panel = window.jupyterapp.shell.currentWidget;
+  const { context, sessionContext } = panel ?? {};
+  return context?.path === name && context.isReady && sessionContext.isReady
+    && sessionContext.session?.kernel?.status === 'idle';
+}"""
+
+_CELLS = "() => window.jupyterapp.shell.currentWidget.content.model.toJSON().cells"
+
+_RUN_CELL = """async (index) => {
+  const panel = window.jupyterapp.shell.currentWidget;
+  panel.content.activeCellIndex = index;
+  panel.content.deselectAll();
+  await window.jupyterapp.commands.execute('notebook:run-cell');
+}"""
+
+
+class LabPage:
+    """A page that shows JupyterLab."""
+
+    def __init__(self, page: Page, url: str) -> None:
+        """Watch the page; Lab is loaded by the first `open`."""
+        self.page = page
+        self.url = url
+        self.foreign: list[str] = []
+        self.console_errors: list[str] = []
+        self._loaded = False
+        page.route("**/*", self._route)
+        page.on("console", self._on_console)
+        page.on("pageerror", lambda error: self.console_errors.append(str(error)))
+
+    def _route(self, route: Route) -> None:
+        address = urlsplit(route.request.url)
+        if address.scheme in _LOCAL_SCHEMES or address.hostname in _LOCAL:
+            route.continue_()
+        else:
+            self.foreign.append(route.request.url)
+            route.abort()
+
+    def _on_console(self, message: ConsoleMessage) -> None:
+        if message.type == "error" and not any(noise in message.text for noise in _NOISE):
+            self.console_errors.append(message.text)
+
+    def open(self, name: str) -> None:
+        """Open a notebook of the server's folder and wait for its idle kernel."""
+        if self._loaded:
+            self.execute("docmanager:open", {"path": name, "factory": "Notebook"})
+        else:
+            self.page.goto(f"{self.url}/lab/tree/{name}?reset")
+            self.page.wait_for_function("() => window.jupyterapp?.shell?.currentWidget?.context")
+            self._loaded = True
+        self.wait_idle(name)
+
+    def wait_idle(self, name: str) -> None:
+        """Wait until the notebook is shown and its kernel is idle."""
+        self.page.wait_for_function(_READY, arg=name)
+
+    def close(self) -> None:
+        """Shut the notebook's kernel down and close it without saving."""
+        self.page.evaluate(
+            """async () => {
+              const panel = window.jupyterapp.shell.currentWidget;
+              await panel.sessionContext.shutdown();
+              panel.context.model.dirty = false;
+              panel.dispose();
+            }"""
+        )
+
+    def execute(self, command: str, arguments: dict[str, Any] | None = None) -> None:
+        """Execute one of Lab's commands and wait for it."""
+        self.page.evaluate(
+            "async ([id, args]) => { await window.jupyterapp.commands.execute(id, args); }",
+            [command, arguments or {}],
+        )
+
+    def run_all(self) -> None:
+        """Run every cell and wait for the last."""
+        self.execute("notebook:run-all-cells")
+
+    def run_cell(self, index: int) -> None:
+        """Run one cell, counted from 0, and wait for it."""
+        self.page.evaluate(_RUN_CELL, index)
+
+    @property
+    def cells(self) -> list[Any]:
+        """The cells of the shown notebook with their outputs, from its model."""
+        found: list[Any] = self.page.evaluate(_CELLS)
+        return found
+
+    def output_text(self, index: int) -> str:
+        """What a cell printed or showed as plain text."""
+        return notebooks.text(self.cells[index])
+
+    def assert_ran(self) -> None:
+        """Fail with the traceback where a cell raised."""
+        raised = notebooks.errors(self.cells)
+        assert not raised, "\n\n".join(raised)
+
+    def explorer(self) -> Locator:
+        """The explorer in the shown notebook; scope every selector to it."""
+        return self.page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .fi-explorer").last
+
+    def assert_quiet(self) -> None:
+        """Fail where something left the machine or the console shows an error; forget both."""
+        foreign, errors = self.foreign[:], self.console_errors[:]
+        self.foreign.clear()
+        self.console_errors.clear()
+        assert not foreign, f"requests that left the machine: {foreign}"
+        assert not errors, f"console errors: {errors}"
