@@ -220,7 +220,9 @@ def large(calls: int, modules: int = 200, ops: int = 60) -> Trace:
     number = np.empty(calls, dtype=np.int32)
     starts = np.searchsorted(op[order], np.arange(ops))
     number[order] = np.arange(calls) - starts[op[order]] + 1
-    columns = {name: np.zeros(calls, dtype=kind) for name, kind in CALL_COLUMNS.items()}
+    columns: dict[str, np.ndarray] = {
+        name: np.zeros(calls, dtype=kind) for name, kind in CALL_COLUMNS.items()
+    }
     columns |= {
         "op": op,
         "number": number,
@@ -234,7 +236,9 @@ def large(calls: int, modules: int = 200, ops: int = 60) -> Trace:
         "parameter": np.full(calls, -1, dtype=np.int32),
         "first_site": np.arange(calls, dtype=np.int64),
     }
-    sites = {name: np.zeros(calls, dtype=kind) for name, kind in SITE_COLUMNS.items()}
+    sites: dict[str, np.ndarray] = {
+        name: np.zeros(calls, dtype=kind) for name, kind in SITE_COLUMNS.items()
+    }
     sites |= {
         "call": np.arange(calls, dtype=np.int32),
         "index": np.full(calls, -1, dtype=np.int32),

@@ -155,6 +155,11 @@ class Trace:
         """How many sites there are."""
         return len(self.site_columns["call"])
 
+    def __repr__(self) -> str:
+        """How much was traced; the columns are too long to print."""
+        model = self.info.get("model", "a model")
+        return f"<Trace of {model}: {self.call_count} calls, {len(self)} sites>"
+
     @cached_property
     def sites(self) -> SiteList:
         """Every site in execution order, made when asked for."""

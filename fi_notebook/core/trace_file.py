@@ -162,12 +162,12 @@ def _read_header(text: bytes) -> dict[str, Any]:
     if header.get("format") != FORMAT:
         raise TraceError(f"the format is {header.get('format')!r}; expected {FORMAT!r}")
     version = header.get("version")
-    if isinstance(version, int) and version > VERSION:
+    if type(version) is int and version > VERSION:
         raise TraceError(
             f"it is of version {version}, and this fi_notebook reads up to version {VERSION}; "
             "update fi_notebook"
         )
-    if version != VERSION:
+    if type(version) is not int or version != VERSION:
         raise TraceError(f"the version is {version!r}; expected {VERSION}")
     return header
 

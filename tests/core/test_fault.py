@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fi_notebook.core.fault import Anchor, Fault, FaultPlan
+from fi_notebook.core.site import Site, Target
+from fi_notebook.core.steps import Steps
+
+RELU = Fault("f1", Target.parse("relu*2:0"), "bitflip", {"bit": 31}, {"index": [0, 3]})
+
+
+def test_a_fault_is_one_line_for_people() -> None:
+    """Name, model, parameters, elements, target and steps stand in it."""
+    fault = Fault("f1", RELU.target, "bitflip", {"bit": 31}, {"index": [0, 3]}, Steps.parse(0))
+    assert str(fault) == "f1: bitflip(bit=31) on {'index': [0, 3]} at relu*2:0, step 0"
+    assert str(Fault("f2", RELU.target, "zero")) == "f2: zero() at relu*2:0, step 0-"
+
+
+def test_faults_can_be_kept_in_sets() -> None:
+    """Equal faults have one hash, though their parameters are a mapping."""
+    assert len({RELU, Fault("f1", RELU.target, "bitflip", {"bit": 31}, {"index": [0, 3]})}) == 1
+
+
+def test_a_plan_is_changed_by_making_another() -> None:
+    """Adding appends or replaces in place; removing keeps the rest in order."""
+    other = Fault("f2", Target.parse("mm"), "zero")
+    plan = FaultPlan().with_fault(RELU).with_fault(other)
+    louder = Fault("f1", RELU.target, "scale", {"factor": 2.0})
+    assert [fault.model for fault in plan.with_fault(louder)] == ["scale", "zero"]
+    assert list(plan.without("f1")) == [other]
+    assert len(plan) == 2
+    assert plan[0] is plan["f1"] is RELU
+    with pytest.raises(KeyError):
+        plan["f3"]
+
+
+def test_the_anchor_of_a_site() -> None:
+    """Phase, module, module call and ordinal are kept, and nothing else."""
+    site = Site("relu", 2, phase="forward", module="act", module_call=2, ordinal=1)
+    assert Anchor.of(site) == Anchor("forward", "act", 2, 1)
+
+
+def test_plans_go_through_files(tmp_path: Path) -> None:
+    """`save` and `load` are inverse, and so are `to_dict` and `load`."""
+    plan = FaultPlan((RELU,), modules=("act",), log_steps=Steps.parse("0-3"))
+    plan.save(tmp_path / "injector.json")
+    assert FaultPlan.load(tmp_path / "injector.json") == plan
+    assert FaultPlan.load(plan.to_dict()) == plan
+    assert FaultPlan.load(plan) is plan

@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fi_notebook.core.files import written_whole
+
+
+def test_a_file_is_replaced_when_it_is_whole(tmp_path: Path) -> None:
+    """The new text stands there, and nothing else is left in the folder."""
+    path = tmp_path / "plan.json"
+    path.write_text("old")
+    with written_whole(path) as file:
+        file.write(b"new")
+        assert path.read_text() == "old"
+    assert path.read_text() == "new"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_file_that_failed_half_way_stays_as_it_was(tmp_path: Path) -> None:
+    """An error while writing leaves the old file and no rest."""
+    path = tmp_path / "plan.json"
+    path.write_text("old")
+
+    def fail() -> None:
+        with written_whole(path) as file:
+            file.write(b"ne")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_link_stays_a_link(tmp_path: Path) -> None:
+    """The file that the link names is the one that is written."""
+    real, link = tmp_path / "real.json", tmp_path / "link.json"
+    real.write_text("old")
+    link.symlink_to(real)
+    with written_whole(link) as file:
+        file.write(b"new")
+    assert link.is_symlink()
+    assert real.read_text() == "new"
