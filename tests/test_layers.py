@@ -62,7 +62,7 @@ THIRD_PARTY: dict[str, set[str]] = {
 
 LAZY_UPWARD = {
     ("core/fault.py", "config"),  # FaultPlan.load and save
-    ("session.py", "ui"),  # Session.explore
+    ("session/session.py", "ui"),  # Session.explore
 }
 """The imports that reach upward; each stands inside a function."""
 
