@@ -23,10 +23,10 @@ import fi_notebook as fi
 from importlib.metadata import version
 from pathlib import Path
 assert Path({prefix!r}) in Path(fi.__file__).parents, fi.__file__
-assert fi.__version__ == version("fi-notebook")
+assert version("fi-notebook") in {wheel!r}
 for name in fi.__all__:
     getattr(fi, name)
-print("fi_notebook", fi.__version__, "has", ", ".join(fi.__all__))
+print("fi_notebook", version("fi-notebook"), "has", ", ".join(fi.__all__))
 """
 
 
@@ -55,7 +55,7 @@ def use(wheel: Path, directory: Path) -> None:
     constraints = ROOT / "tests" / "constraints.txt"
     install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     _run(python, *install, "--constraint", constraints, wheel)
-    _run(python, "-c", _IMPORTS.format(prefix=str(directory)))
+    _run(python, "-c", _IMPORTS.format(prefix=str(directory), wheel=wheel.name))
     _run(directory / "bin" / "fi-notebook", "--help")
 
 
