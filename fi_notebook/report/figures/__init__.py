@@ -1,0 +1,32 @@
+"""Every picture as a plotly figure: pure functions of the records.
+
+    tensor_diff(injection)         histograms before and after
+    difference_heatmap(injection)  where in the tensor, and by how much
+    scatter(injection)             golden against faulty values
+    propagation(comparison)        the error of every call in execution order
+    gradients(comparison)          gradients and parameters by name
+    tree_heat(comparison)          modules by phase
+    ranks({rank: comparison})      ranks by phase
+    training(run)                  loss, norms, metrics over the steps
+
+Each takes ``dark=``; to re-theme a figure that exists, replace its template by
+``theme(dark)``: no mark changes its colour. Each has a twin in ``report/text.py``.
+"""
+
+from fi_notebook.report.figures.look import theme
+from fi_notebook.report.figures.spread import propagation
+from fi_notebook.report.figures.tensors import difference_heatmap, scatter, tensor_diff
+from fi_notebook.report.figures.training import training
+from fi_notebook.report.figures.update import gradients, ranks, tree_heat
+
+__all__ = [
+    "difference_heatmap",
+    "gradients",
+    "propagation",
+    "ranks",
+    "scatter",
+    "tensor_diff",
+    "theme",
+    "training",
+    "tree_heat",
+]

@@ -1,0 +1,198 @@
+"""The one look of every figure: colours, template, titles, escaped names.
+
+Marks have two colours only, a neutral one for golden and an accent for faulty. Both
+have a contrast of at least 3 on white and on black, so that a change between light and
+dark is a change of the template alone; symbols and words say the same as the colours.
+
+Limits: plotly reads some markup in texts; `plain` makes any name a text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from html import escape
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+
+__all__ = [
+    "FAULTY",
+    "FAULTY_FILL",
+    "FAULTY_SCALE",
+    "GOLDEN",
+    "GOLDEN_FILL",
+    "OPPOSITE",
+    "SIGNED_SCALE",
+    "heat",
+    "message",
+    "plain",
+    "points",
+    "set_title",
+    "short",
+    "theme",
+]
+
+GOLDEN = "#7a828e"
+GOLDEN_FILL = "rgba(122,130,142,0.45)"
+FAULTY = "#e8590c"
+FAULTY_FILL = "rgba(232,89,12,0.14)"
+OPPOSITE = "#3b82f6"
+FAULTY_SCALE = [[0.0, "rgba(232,89,12,0.08)"], [1.0, "rgba(232,89,12,0.65)"]]
+SIGNED_SCALE = [[0.0, OPPOSITE], [0.5, "rgba(128,128,128,0)"], [1.0, FAULTY]]
+
+_FONT = "system-ui, -apple-system, 'Segoe UI', 'Helvetica Neue', Arial, sans-serif"
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]+")
+_MANY = 2000  # from here on points are drawn by WebGL
+
+
+def theme(dark: bool = False) -> go.layout.Template:
+    """The template of every figure; transparent, so that the page shows through.
+
+    Args:
+        dark: Whether the page is dark.
+    """
+    text, quiet, line, card = (
+        ("#e6e8eb", "#a3aab5", "rgba(255,255,255,0.12)", "#23262b")
+        if dark
+        else ("#1f2328", "#59626e", "rgba(0,0,0,0.10)", "#ffffff")
+    )
+    axis = {
+        "gridcolor": line,
+        "linecolor": quiet,
+        "tickcolor": line,
+        "zeroline": False,
+        "ticks": "outside",
+        "ticklen": 4,
+        "tickfont": {"color": quiet, "size": 11},
+        "title": {"font": {"color": quiet, "size": 12}, "standoff": 8},
+        "automargin": True,
+    }
+    return go.layout.Template(
+        layout={
+            "paper_bgcolor": "rgba(0,0,0,0)",
+            "plot_bgcolor": "rgba(0,0,0,0)",
+            "font": {"family": _FONT, "size": 12, "color": text},
+            "title": {
+                "font": {"size": 14, "color": text},
+                "subtitle": {"font": {"size": 12, "color": quiet}},
+                "x": 0,
+                "xref": "paper",
+                "xanchor": "left",
+                "yref": "container",
+                "y": 1,
+                "yanchor": "top",
+                "pad": {"t": 10},
+            },
+            "legend": {
+                "orientation": "h",
+                "x": 1,
+                "xanchor": "right",
+                "y": 1,
+                "yanchor": "bottom",
+                "font": {"size": 11, "color": quiet},
+                "bgcolor": "rgba(0,0,0,0)",
+            },
+            "margin": {"l": 56, "r": 16, "t": 84, "b": 48},
+            "hoverlabel": {
+                "align": "left",
+                "bgcolor": card,
+                "bordercolor": quiet,
+                "font": {"color": text, "family": "ui-monospace, Menlo, Consolas, monospace"},
+            },
+            "xaxis": axis,
+            "yaxis": axis,
+            "modebar": {
+                "bgcolor": "rgba(0,0,0,0)",
+                "color": quiet,
+                "activecolor": text,
+                "remove": ["lasso2d", "select2d", "zoomIn2d", "zoomOut2d", "autoScale2d"],
+            },
+            "colorway": [GOLDEN, FAULTY, OPPOSITE],
+        }
+    )
+
+
+def plain(text: object) -> str:
+    """A name as text that plotly shows as it is and reads no markup or formula from."""
+    return escape(_CONTROLS.sub(" ", str(text)), quote=False).replace("$", "&#36;")
+
+
+def short(text: object, limit: int = 48) -> str:
+    """A name with its middle left out where it is long, ready for a figure."""
+    whole = str(text)
+    if len(whole) > limit:
+        half = (limit - 1) // 2
+        whole = f"{whole[:half]}…{whole[-half:]}"
+    return plain(whole)
+
+
+def set_title(figure: go.Figure, title: str, subtitle: str = "", *, dark: bool = False) -> None:
+    """Give a figure its title, a quieter second line, and the template.
+
+    Args:
+        figure: The figure.
+        title: What it shows, escaped by the caller.
+        subtitle: What must be known to read it, escaped by the caller.
+        dark: Whether the page is dark.
+    """
+    figure.update_layout(
+        template=theme(dark), title={"text": title, "subtitle": {"text": subtitle}}
+    )
+
+
+def message(title: str, text: str, *, dark: bool = False) -> go.Figure:
+    """A figure that says in words why there is nothing to draw."""
+    figure = go.Figure()
+    set_title(figure, title, dark=dark)
+    figure.add_annotation(
+        text=text, showarrow=False, x=0.5, y=0.5, xref="paper", yref="paper", font={"size": 13}
+    )
+    figure.update_layout(height=180)
+    figure.update_xaxes(visible=False)
+    figure.update_yaxes(visible=False)
+    return figure
+
+
+def points(count: int, **arguments: Any) -> go.Scatter | go.Scattergl:
+    """Points in SVG, or in WebGL where there are many."""
+    return go.Scattergl(**arguments) if count > _MANY else go.Scatter(**arguments)
+
+
+def heat(
+    values: np.ndarray, rows: Sequence[str], columns: Sequence[str], texts: np.ndarray
+) -> list[go.Heatmap | go.Scatter]:
+    """A small table of numbers, each cell shaded and with its text.
+
+    The texts are a trace of their own, so that they take the colour of the template.
+
+    Args:
+        values: Shades, NaN where a cell is empty.
+        rows: Row names, escaped.
+        columns: Column names, escaped.
+        texts: What stands in each cell.
+    """
+    names = np.repeat(np.asarray(rows, dtype=object)[:, None], len(columns), axis=1)
+    shades = go.Heatmap(
+        z=values,
+        x=list(columns),
+        y=list(range(len(rows))),
+        text=texts,
+        customdata=names,
+        hovertemplate="%{customdata}<br>%{x}: %{text}<extra></extra>",
+        hoverongaps=False,
+        colorscale=FAULTY_SCALE,
+        showscale=False,
+        xgap=2,
+        ygap=2,
+    )
+    words = go.Scatter(
+        x=list(columns) * len(rows),
+        y=np.repeat(np.arange(len(rows)), len(columns)),
+        text=texts.ravel(),
+        mode="text",
+        hoverinfo="skip",
+        showlegend=False,
+    )
+    return [shades, words]

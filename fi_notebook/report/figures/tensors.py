@@ -1,0 +1,436 @@
+"""The struck tensor: histograms before and after, the difference, golden against faulty.
+
+Zeros, subnormal numbers, NaN and Inf are counted as bars of their own; the axis of the
+rest is shared and reaches exactly to the extremes of both.
+
+Limits: without the tensors (headless, or read from a file) only the changed elements
+that the injection kept can be shown, and the title says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from fi_notebook.core.run import ElementChange, Injection
+from fi_notebook.report.arrays import Values, fold, keep_extremes, largest_in_blocks, values_of
+from fi_notebook.report.figures.look import (
+    FAULTY,
+    FAULTY_FILL,
+    GOLDEN,
+    GOLDEN_FILL,
+    SIGNED_SCALE,
+    message,
+    plain,
+    points,
+    set_title,
+)
+from fi_notebook.report.numbers import (
+    changed_bits,
+    exact,
+    hexadecimal,
+    index_text,
+    number,
+    shape_text,
+    smallest_normal,
+)
+from fi_notebook.report.scale import SymLog
+
+__all__ = ["difference_heatmap", "scatter", "tensor_diff"]
+
+_BINS = 64
+_CELLS = 160
+_BIN_HOVER = (
+    "%{customdata[0]} to %{customdata[1]}<br>before %{customdata[2]:,} elements<br>"
+    "after  %{customdata[3]:,} elements<extra></extra>"
+)
+_POINTS = {"unchanged": 1500, "changed": 4000}
+
+
+def tensor_diff(injection: Injection, *, dark: bool = False) -> go.Figure:
+    """Histograms of the tensor before and after on one axis.
+
+    Args:
+        injection: One firing.
+        dark: Whether the page is dark.
+    """
+    before, after, note = _values(injection)
+    figure = make_subplots(
+        rows=1, cols=2, column_widths=[0.66, 0.34], shared_yaxes=True, horizontal_spacing=0.03
+    )
+    tiny = smallest_normal(injection.site.dtype)
+    counts = _add_bins(figure, before, after, tiny)
+    counts += _add_specials(figure, before, after, tiny)
+    top = np.log10(max(counts, default=1.0) or 1.0)
+    figure.update_yaxes(type="log", range=[-0.25, max(top, 1) * 1.12], dtick=1, tickformat=",d")
+    figure.update_yaxes(title_text="elements", row=1, col=1)
+    figure.update_layout(height=320, barmode="overlay", bargap=0.0)
+    set_title(figure, _title(injection, "before and after"), note, dark=dark)
+    return figure
+
+
+def _title(injection: Injection, what: str) -> str:
+    site = injection.site
+    numel = int(np.prod(injection.before.shape, dtype=np.int64))
+    return f"{plain(site)} {what}: {injection.changed:,} of {numel:,} elements changed"
+
+
+def _values(injection: Injection) -> tuple[np.ndarray, np.ndarray, str]:
+    """All values before and after, or of the kept elements, and what to say of them."""
+    site = injection.site
+    about = (
+        f"{plain(injection.fault)} in step {injection.step} · "
+        f"{plain(site.dtype)}, {shape_text(injection.before.shape)}"
+    )
+    whole = values_of(injection)
+    if whole is not None:
+        return whole[0].ravel(), whole[1].ravel(), about
+    kept = [_plain_values(change) for change in injection.elements]
+    before, after = np.asarray(kept, dtype=float).reshape(-1, 2).T
+    return before, after, f"{about} · only the {len(kept)} kept elements: no tensors at hand"
+
+
+def _plain_values(change: ElementChange) -> tuple[float, float]:
+    both = (change.before, change.after)
+    first, second = (float(abs(v)) if isinstance(v, complex) else float(v) for v in both)
+    return first, second
+
+
+def _add_bins(figure: go.Figure, before: np.ndarray, after: np.ndarray, tiny: float) -> list[float]:
+    """Bars of the normal numbers; returns the counts."""
+    first, second = (v[np.isfinite(v) & (np.abs(v) >= tiny) & (v != 0)] for v in (before, after))
+    both = np.concatenate([first, second])
+    if not len(both):
+        figure.update_xaxes(title_text="no finite values but zero", row=1, col=1)
+        return []
+    scale = SymLog.fitting(first, second)
+    low, high = float(both.min()), float(both.max())
+    edges = _edges(scale, low, high)
+    counts = [np.histogram(scale.forward(v), edges)[0] for v in (first, second)]
+    values = scale.inverse(edges)
+    values[0], values[-1] = low, high
+    hover = [[number(a), number(b)] for a, b in pairwise(values.tolist())]
+    differ = counts[0] != counts[1]
+    for name, count, shown in (
+        ("before", counts[0], counts[0] > 0),
+        ("after", counts[1], (counts[1] > 0) & differ),
+    ):
+        figure.add_bar(
+            x=((edges[:-1] + edges[1:]) / 2)[shown],
+            y=count[shown],
+            width=np.diff(edges)[shown],
+            customdata=np.c_[np.asarray(hover, dtype=object), counts[0], counts[1]][shown],
+            hovertemplate=_BIN_HOVER,
+            **_bar(name),
+        )
+    positions, labels = scale.ticks(low, high)
+    figure.update_xaxes(
+        title_text=f"value, from {number(low)} to {number(high)}",
+        tickvals=positions,
+        ticktext=labels,
+        tickangle=0,
+        showgrid=False,
+        row=1,
+        col=1,
+    )
+    return [float(n) for count in counts for n in count]
+
+
+def _edges(scale: SymLog, low: float, high: float) -> np.ndarray:
+    left, right = (float(p) for p in scale.forward([low, high]))
+    if left == right:
+        left, right = left - 0.5, right + 0.5
+    return np.linspace(left, right, _BINS + 1)
+
+
+def _bar(name: str) -> dict[str, object]:
+    if name == "before":
+        return {"name": "before (golden)", "marker": {"color": GOLDEN_FILL, "line": {"width": 0}}}
+    line = {"color": FAULTY, "width": 1.5}
+    return {
+        "name": "after (faulty), where it differs",
+        "marker": {"color": FAULTY_FILL, "line": line},
+    }
+
+
+class _Special(NamedTuple):
+    name: str
+    before: int
+    after: int
+
+
+def special_counts(before: np.ndarray, after: np.ndarray, tiny: float) -> list[_Special]:
+    """How many values are zero, subnormal, -Inf, +Inf and NaN, before and after."""
+    tests: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+        "zero": lambda v: v == 0,
+        "subnormal": lambda v: (v != 0) & (np.abs(v) < tiny),
+        "-Inf": np.isneginf,
+        "+Inf": np.isposinf,
+        "NaN": np.isnan,
+    }
+    found = [
+        _Special(n, int(test(before).sum()), int(test(after).sum())) for n, test in tests.items()
+    ]
+    return [s for s in found if s.name != "subnormal" or s.before or s.after]
+
+
+def _add_specials(
+    figure: go.Figure, before: np.ndarray, after: np.ndarray, tiny: float
+) -> list[float]:
+    """Bars of what has no place on the axis, counts below; returns the counts."""
+    specials = special_counts(before, after, tiny)
+    places = list(range(len(specials)))
+    for name, offset in (("before", -0.36), ("after", 0.0)):
+        figure.add_bar(
+            x=places,
+            y=[getattr(special, name) for special in specials],
+            customdata=[special.name for special in specials],
+            showlegend=False,
+            hovertemplate="%{customdata}<br>" + f"{name} %{{y:,}} elements<extra></extra>",
+            width=0.36,
+            offset=offset,
+            row=1,
+            col=2,
+            **_bar(name),
+        )
+    figure.update_xaxes(
+        tickvals=places,
+        ticktext=[_special_label(special) for special in specials],
+        tickfont={"size": 10},
+        tickangle=0,
+        range=[-0.6, len(specials) - 0.4],
+        showgrid=False,
+        row=1,
+        col=2,
+    )
+    return [float(count) for special in specials for count in special[1:]]
+
+
+def _special_label(special: _Special) -> str:
+    """Name and exact counts: ``NaN``, ``0``, ``→ 14``."""
+    changed = special.after != special.before
+    return f"{special.name}<br>{special.before:,}" + f"<br>→ {special.after:,}" * changed
+
+
+def difference_heatmap(injection: Injection, *, dark: bool = False) -> go.Figure:
+    """Where in the tensor the values changed, and by how much.
+
+    Args:
+        injection: One firing.
+        dark: Whether the page is dark.
+    """
+    whole, title = values_of(injection), _title(injection, "difference")
+    if whole is None:
+        return message(title, "the tensors of this injection were not kept", dark=dark)
+    if not whole[0].size:
+        return message(title, "the tensor has no elements", dark=dark)
+    matrix = _difference(whole).reshape(fold(injection.before.shape))
+    bad = int((~np.isfinite(matrix)).sum())
+    cells, block = largest_in_blocks(np.where(np.isfinite(matrix), matrix, np.nan), _CELLS)
+    scale = SymLog.fitting(cells[np.isfinite(cells) & (cells != 0)])
+    figure = go.Figure(_heatmap(cells, block, scale))
+    _add_marks(figure, injection, matrix)
+    rows, columns = _dimensions(injection.before.shape)
+    figure.update_xaxes(title_text=columns, showgrid=False, mirror=True, showline=True)
+    figure.update_yaxes(
+        title_text=rows, autorange="reversed", showgrid=False, mirror=True, showline=True
+    )
+    said = [f"{bad:,} new NaN or Inf, marked ×"] if bad else []
+    if block != (1, 1):
+        said.append(f"a cell is the largest change among {block[0]} × {block[1]} elements")
+    said.append("○ marks changed elements" if injection.elements else "nothing changed")
+    figure.update_layout(height=380, showlegend=False)
+    set_title(figure, title, " · ".join(said), dark=dark)
+    return figure
+
+
+def _difference(whole: Values) -> np.ndarray:
+    """After minus before: 0 where both are the same, NaN or Inf where after is not finite."""
+    before, after = whole
+    with np.errstate(invalid="ignore", over="ignore"):
+        difference = after - before
+    same = (before == after) | (np.isnan(before) & np.isnan(after))
+    largest = np.finfo(np.float64).max
+    finite = np.isfinite(before) & np.isfinite(after)
+    difference[finite] = np.clip(difference[finite], -largest, largest)
+    return np.where(same, 0.0, difference)
+
+
+def _heatmap(cells: np.ndarray, block: tuple[int, int], scale: SymLog) -> go.Heatmap:
+    shown = scale.forward(np.where(np.isfinite(cells), cells, 0.0))
+    limit = float(np.abs(shown).max()) or 1.0
+    far = float(np.nanmax(np.abs(np.where(np.isfinite(cells), cells, 0.0))))
+    positions, labels = scale.ticks(-far, far, gap=0.12)
+    return go.Heatmap(
+        z=shown.astype(np.float32),
+        x=np.arange(cells.shape[1]) * block[1],
+        y=np.arange(cells.shape[0]) * block[0],
+        customdata=cells,
+        zmin=-limit,
+        zmax=limit,
+        colorscale=SIGNED_SCALE,
+        hovertemplate="row %{y}, column %{x}<br>difference %{customdata:.4g}<extra></extra>",
+        colorbar={
+            "tickvals": positions,
+            "ticktext": labels,
+            "tickfont": {"size": 11},
+            "title": {"text": "after - before", "side": "right", "font": {"size": 11}},
+            "thickness": 10,
+            "outlinewidth": 0,
+        },
+    )
+
+
+def _add_marks(figure: go.Figure, injection: Injection, matrix: np.ndarray) -> None:
+    """Rings around the kept changed elements, crosses where they became NaN or Inf."""
+    shape, dtype = injection.before.shape, injection.site.dtype
+    if not injection.elements:
+        return
+    indices = np.asarray([change.index for change in injection.elements], dtype=np.int64)
+    flat = np.ravel_multi_index(tuple(indices.T), shape) if shape else np.zeros(1, dtype=np.int64)
+    rows, columns = np.divmod(flat, matrix.shape[1])
+    broken = ~np.isfinite(matrix[rows, columns])
+    texts = [element_text(change, dtype) for change in injection.elements]
+    figure.add_scatter(
+        x=columns,
+        y=rows,
+        mode="markers",
+        marker={
+            "symbol": np.where(broken, "x-thin", "circle-open").tolist(),
+            "size": 10,
+            "color": FAULTY,
+            "line": {"width": 1.5, "color": FAULTY},
+        },
+        text=texts,
+        hovertemplate="%{text}<extra></extra>",
+    )
+
+
+def element_text(change: ElementChange, dtype: str) -> str:
+    """One changed element: exact values, raw bits and the bits that differ."""
+    return (
+        f"element {index_text(change.index)}<br>"
+        f"before {exact(change.before, dtype)}  {hexadecimal(change.before_bits, dtype)}<br>"
+        f"after  {exact(change.after, dtype)}  {hexadecimal(change.after_bits, dtype)}<br>"
+        f"{changed_bits(change, dtype)}"
+    )
+
+
+def _dimensions(shape: tuple[int, ...]) -> tuple[str, str]:
+    """Axis titles that say which dimensions run along rows and columns."""
+    if len(shape) < 2:
+        return "", "element"
+    split = 2 if len(shape) >= 4 else len(shape) - 1
+    names = [str(n) for n in range(len(shape))]
+    titles = [
+        f"dim{'s' * (len(part) > 1)} {', '.join(part)} ({shape_text(shape[start:end])})"
+        for part, start, end in ((names[:split], 0, split), (names[split:], split, len(shape)))
+    ]
+    return titles[0], titles[1]
+
+
+def scatter(injection: Injection, *, dark: bool = False) -> go.Figure:
+    """Golden against faulty values of the struck tensor; what did not change is on the line.
+
+    Args:
+        injection: One firing.
+        dark: Whether the page is dark.
+    """
+    before, after, note = _values(injection)
+    if not len(before):
+        return message(_title(injection, "golden against faulty"), "no element", dark=dark)
+    same = (before == after) | (np.isnan(before) & np.isnan(after))
+    scale = SymLog.fitting(before, after)
+    ends = _ends(before), _ends(np.concatenate([before, after]))
+    figure, drawn = go.Figure(_diagonal(scale, ends[0])), 0
+    for name, rows in (("unchanged", np.flatnonzero(same)), ("changed", np.flatnonzero(~same))):
+        kept = rows[keep_extremes(_sortable(after[rows]), _POINTS[name])]
+        drawn += len(kept)
+        figure.add_trace(_cloud(name, before[kept], after[kept], scale, ends, len(rows)))
+    _set_lanes(figure, scale, ends)
+    if drawn < len(before):
+        note += f" · {drawn:,} of {len(before):,} points drawn, extremes kept"
+    figure.update_layout(height=380)
+    set_title(figure, _title(injection, "golden against faulty"), note, dark=dark)
+    return figure
+
+
+def _ends(values: np.ndarray) -> tuple[float, float]:
+    finite = values[np.isfinite(values)]
+    return (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 0.0)
+
+
+def _diagonal(scale: SymLog, ends: tuple[float, float]) -> go.Scatter:
+    """The line on which both runs have the same value."""
+    at = scale.forward(ends)
+    line = {"color": GOLDEN, "width": 1}
+    return go.Scatter(x=at, y=at, mode="lines", line=line, showlegend=False, hoverinfo="skip")
+
+
+def _sortable(values: np.ndarray) -> np.ndarray:
+    return np.nan_to_num(values, nan=np.inf, posinf=np.inf, neginf=-np.inf)
+
+
+def _cloud(
+    name: str,
+    before: np.ndarray,
+    after: np.ndarray,
+    scale: SymLog,
+    ends: tuple[tuple[float, float], tuple[float, float]],
+    total: int,
+) -> go.Scatter | go.Scattergl:
+    changed = name == "changed"
+    return points(
+        len(before),
+        x=_lanes(scale, before, *ends[0]),
+        y=_lanes(scale, after, *ends[1]),
+        mode="markers",
+        name=f"{name} ({total:,})",
+        marker={
+            "symbol": "diamond" if changed else "circle",
+            "size": 8 if changed else 5,
+            "color": FAULTY if changed else GOLDEN,
+            "opacity": 0.9 if changed else 0.5,
+        },
+        customdata=np.stack([before, after], axis=1).astype(str),
+        hovertemplate="golden %{customdata[0]}<br>faulty %{customdata[1]}<extra></extra>",
+    )
+
+
+def _lane_positions(scale: SymLog, low: float, high: float) -> dict[str, float]:
+    """Where -Inf, +Inf and NaN stand, outside the range of finite values."""
+    left, right = (float(p) for p in scale.forward([low, high]))
+    step = 0.08 * max(right - left, 1.0)
+    return {"-Inf": left - step, "+Inf": right + step, "NaN": right + 2 * step}
+
+
+def _lanes(scale: SymLog, values: np.ndarray, low: float, high: float) -> np.ndarray:
+    lanes = _lane_positions(scale, low, high)
+    finite = scale.forward(np.where(np.isfinite(values), values, 0.0))
+    tests = [np.isneginf(values), np.isposinf(values), np.isnan(values)]
+    return np.select(tests, list(lanes.values()), finite)
+
+
+def _set_lanes(
+    figure: go.Figure, scale: SymLog, ends: tuple[tuple[float, float], tuple[float, float]]
+) -> None:
+    """Ticks of both axes, those of the lanes only where something stands there."""
+    for axis, title, (low, high) in zip("xy", ("golden value", "faulty value"), ends):
+        drawn = np.concatenate([np.asarray(trace[axis], dtype=float) for trace in figure.data])
+        lanes = _lane_positions(scale, low, high)
+        used = {name: at for name, at in lanes.items() if (drawn == at).any()}
+        positions, labels = scale.ticks(low, high)
+        figure.update_layout(
+            {
+                f"{axis}axis": {
+                    "title": {"text": title},
+                    "tickvals": [*positions, *used.values()],
+                    "ticktext": [*labels, *used],
+                }
+            }
+        )

@@ -1,0 +1,204 @@
+"""How numbers are written, the same in text and figures.
+
+    number(0.00012345)                '0.0001234'     four significant digits
+    number(8192)                      '8,192'
+    exact(0.1, "float32")             '0.1'           the shortest text that is this value
+    hexadecimal(0x3F800000, "float32") '0x3f800000'
+    bit_fields(0x3F800000, "float32") '0|01111111|00000000000000000000000'
+    share(1, 8192)                    '1 of 8,192 (0.01221 %)'
+
+Limits: bits are grouped for the floating-point formats and integers that have a table
+here; another dtype shows its bits in one group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from fi_notebook.analysis.words import four_digits, percent
+from fi_notebook.core.run import ElementChange
+
+__all__ = [
+    "Layout",
+    "bit_fields",
+    "changed_bits",
+    "exact",
+    "field_names",
+    "hexadecimal",
+    "index_text",
+    "layout_of",
+    "number",
+    "shape_text",
+    "share",
+    "smallest_normal",
+    "value",
+]
+
+
+class Layout(NamedTuple):
+    """Widths of the bit fields of a dtype, sign first.
+
+    Attributes:
+        names: ``sign``, ``exponent`` and ``mantissa``, or ``sign`` and ``value``.
+        widths: Bits of each field.
+        bias: Exponent bias of a floating-point format, else 0.
+    """
+
+    names: tuple[str, ...]
+    widths: tuple[int, ...]
+    bias: int = 0
+
+    @property
+    def bits(self) -> int:
+        """Width of an element."""
+        return sum(self.widths)
+
+
+def _floating(exponent: int, mantissa: int, bias: int | None = None) -> Layout:
+    usual = 2 ** (exponent - 1) - 1
+    return Layout(
+        ("sign", "exponent", "mantissa"),
+        (1, exponent, mantissa),
+        usual if bias is None else bias,
+    )
+
+
+_LAYOUTS = {
+    "float64": _floating(11, 52),
+    "float32": _floating(8, 23),
+    "float16": _floating(5, 10),
+    "bfloat16": _floating(8, 7),
+    "float8_e4m3fn": _floating(4, 3),
+    "float8_e5m2": _floating(5, 2),
+    "float8_e4m3fnuz": _floating(4, 3, bias=8),
+    "float8_e5m2fnuz": _floating(5, 2, bias=16),
+    "int8": Layout(("sign", "value"), (1, 7)),
+    "int16": Layout(("sign", "value"), (1, 15)),
+    "int32": Layout(("sign", "value"), (1, 31)),
+    "int64": Layout(("sign", "value"), (1, 63)),
+    "uint8": Layout(("value",), (8,)),
+    "bool": Layout(("value",), (8,)),
+}
+
+_SHORTEST = {"float16": np.float16, "float32": np.float32, "bfloat16": np.float32}
+
+
+def layout_of(dtype: str) -> Layout | None:
+    """The bit fields of a dtype, or None where there is no table for it."""
+    return _LAYOUTS.get(dtype)
+
+
+def smallest_normal(dtype: str) -> float:
+    """The smallest positive normal number of a dtype; 0 where it has none."""
+    layout = _LAYOUTS.get(dtype)
+    return 2.0 ** (1 - layout.bias) if layout is not None and layout.bias else 0.0
+
+
+def number(given: complex) -> str:
+    """A number for people: four significant digits, whole numbers in full.
+
+    Args:
+        given: An int, a float or a complex.
+    """
+    if isinstance(given, bool | int | np.integer):
+        return f"{int(given):,}"
+    if isinstance(given, complex):
+        sign = "-" if np.copysign(1, given.imag) < 0 else "+"
+        return f"{four_digits(given.real)}{sign}{four_digits(abs(given.imag))}j"
+    return four_digits(float(given))
+
+
+def exact(given: complex, dtype: str = "float64") -> str:
+    """The shortest text that names exactly this value of a dtype.
+
+    Args:
+        given: The value.
+        dtype: Name of the dtype that holds it.
+    """
+    if isinstance(given, complex):
+        sign = "-" if np.copysign(1, given.imag) < 0 else "+"
+        return f"{exact(given.real, dtype)}{sign}{exact(abs(given.imag), dtype)}j"
+    if isinstance(given, bool | int | np.integer):
+        return str(int(given))
+    if not np.isfinite(given):
+        return four_digits(float(given))
+    kind = _SHORTEST.get(dtype, np.float64)
+    return str(kind(given)) if np.isfinite(kind(given)) else repr(float(given))
+
+
+def value(given: complex, dtype: str = "float64") -> str:
+    """Four significant digits, and the exact value behind it where that is longer."""
+    short, whole = number(given), exact(given, dtype)
+    same = isinstance(given, complex) or float(short.replace(",", "")) == float(whole)
+    return short if same or not np.isfinite(given) else f"{short} ({whole})"
+
+
+def hexadecimal(bits: int | None, dtype: str) -> str:
+    """Raw bits in hexadecimal, as wide as the dtype; ``-`` where there are none."""
+    if bits is None:
+        return "-"
+    layout = _LAYOUTS.get(dtype)
+    digits = -(-layout.bits // 4) if layout else 0
+    return f"0x{bits:0{digits}x}"
+
+
+def bit_fields(bits: int | None, dtype: str) -> str:
+    """Raw bits in groups: sign|exponent|mantissa; ``-`` where there are none."""
+    if bits is None:
+        return "-"
+    layout = _LAYOUTS.get(dtype)
+    if layout is None:
+        return f"{bits:b}"
+    text = f"{bits:0{layout.bits}b}"
+    ends = np.cumsum(layout.widths)
+    return "|".join(text[end - width : end] for end, width in zip(ends, layout.widths, strict=True))
+
+
+def field_names(dtype: str) -> str:
+    """The names of the groups of `bit_fields`: ``sign|exponent|mantissa``."""
+    layout = _LAYOUTS.get(dtype)
+    return "|".join(layout.names) if layout else "bits"
+
+
+def changed_bits(change: ElementChange, dtype: str, limit: int = 4) -> str:
+    """Which bits a fault changed, with the field: ``bit 30 (exponent)``.
+
+    Args:
+        change: The element.
+        dtype: Name of its dtype.
+        limit: How many bits to name; of more, how many there are.
+    """
+    if change.before_bits is None or change.after_bits is None:
+        return "-"
+    differing = change.before_bits ^ change.after_bits
+    numbers = [bit for bit in range(differing.bit_length()) if differing >> bit & 1]
+    if len(numbers) > limit:
+        return f"{len(numbers)} bits"
+    return ", ".join(f"bit {bit}{_field(bit, dtype)}" for bit in reversed(numbers)) or "none"
+
+
+def _field(bit: int, dtype: str) -> str:
+    layout = _LAYOUTS.get(dtype)
+    if layout is None:
+        return ""
+    ends = np.cumsum(layout.widths[::-1])
+    return f" ({layout.names[::-1][int(np.searchsorted(ends, bit, side='right'))]})"
+
+
+def share(count: int, total: int) -> str:
+    """A count among a total: ``1 of 8,192 (0.01221 %)``."""
+    of = f"{count:,} of {total:,}"
+    return f"{of} ({percent(count / total)})" if 0 < count < total else of
+
+
+def shape_text(shape: Sequence[int]) -> str:
+    """A shape: ``16 × 8``; ``scalar`` where it has no dimension."""
+    return " × ".join(map(str, shape)) or "scalar"
+
+
+def index_text(index: Sequence[int]) -> str:
+    """Coordinates of an element: ``(0, 3)``; ``()`` of a scalar."""
+    return f"({', '.join(map(str, index))})"
