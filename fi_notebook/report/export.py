@@ -1,0 +1,137 @@
+"""A whole exploration as one HTML file that opens offline and looks as the widget does.
+
+    save_html(session, "report.html")
+
+The file holds the same page as the widget, read-only, the same messages that a kernel
+would send, and plotly.js once. A content security policy allows its own scripts by
+their hashes and nothing else; it makes no request.
+
+Limits: values are not in it, only statistics, injections and figures.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from html import escape
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from fi_notebook import assets
+from fi_notebook.core.fault import FaultPlan
+from fi_notebook.core.run import Run
+from fi_notebook.core.trace import Trace
+from fi_notebook.report.figures_json import run_figures, templates
+from fi_notebook.report.pack import pack
+from fi_notebook.report.payload import plan_payload, run_payload, trace_payload
+from fi_notebook.report.snapshot import snapshot_html
+
+__all__ = ["Explored", "report_html", "save_html"]
+
+
+class Explored(Protocol):
+    """What is exported: a session, or anything with its records."""
+
+    @property
+    def golden(self) -> Trace | None:
+        """The golden run."""
+
+    @property
+    def plan(self) -> FaultPlan:
+        """The armed faults."""
+
+    @property
+    def run(self) -> Run | None:
+        """The last replay."""
+
+
+def save_html(session: Explored, path: str | Path) -> Path:
+    """Write the exploration to a file, whole or not at all.
+
+    Args:
+        session: What was explored.
+        path: Where to.
+
+    Returns:
+        The path.
+    """
+    target = Path(path)
+    part = target.with_name(target.name + ".part")
+    part.write_text(report_html(session), encoding="utf-8")
+    os.replace(part, target)
+    return target
+
+
+def report_html(session: Explored) -> str:
+    """The exploration as the text of one HTML file."""
+    blocks = [_block(*message) for message in _messages(session)]
+    scripts = [_safe(assets.plotly_source())] if session.run is not None else []
+    page = _safe(assets.text("explorer.js"))
+    start = 'openReport(document.getElementById("fi"), JSON.parse(document.getElementById("fi-data").textContent));'
+    module = f"{page}\n{start}\n"
+    hashes = " ".join(f"'sha256-{_digest(each)}'" for each in (*scripts, module))
+    policy = (
+        f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; "
+        "img-src data: blob:; font-src data:"
+    )
+    golden = session.golden
+    title = str(golden.info.get("model", "report")) if golden is not None else "report"
+    return "".join(
+        (
+            "<!doctype html><html lang='en'><head><meta charset='utf-8'>",
+            f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
+            "<meta name='viewport' content='width=device-width'>",
+            "<meta name='color-scheme' content='light dark'>",
+            f"<title>fi_notebook: {escape(title)}</title>",
+            f"<style>{assets.text('explorer.css')}</style>",
+            "<style>body{margin:0}.fi-explorer{height:100vh!important;border:0;resize:none}</style>",
+            "</head><body><div id='fi'></div>",
+            f"<noscript>{snapshot_html(golden, session.plan, session.run)}</noscript>",
+            f"<script type='application/json' id='fi-data'>{_json(blocks)}</script>",
+            *(f"<script>{each}</script>" for each in scripts),
+            f"<script type='module'>{module}</script></body></html>",
+        )
+    )
+
+
+def _messages(
+    session: Explored,
+) -> Iterator[tuple[str, Mapping[str, Any], Mapping[str, np.ndarray]]]:
+    if session.golden is not None:
+        yield ("trace", *trace_payload(session.golden))
+    yield "plan", {"faults": plan_payload(session.plan, session.golden)}, {}
+    if session.run is not None:
+        yield ("run", *run_payload(session.run))
+        figures, texts = run_figures(session.run)
+        yield "figures", {"figures": figures, "texts": texts, "templates": templates()}, {}
+
+
+def _block(kind: str, data: Mapping[str, Any], columns: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    packed = pack(kind, data, columns)
+    block = base64.b64encode(packed.block).decode()
+    return {"head": packed.head, "deflated": packed.deflated, "block": block}
+
+
+def _json(blocks: Iterable[Mapping[str, Any]]) -> str:
+    """JSON that cannot end the script element that it stands in."""
+    return json.dumps(list(blocks)).replace("<", "\\u003c")
+
+
+def _safe(script: str) -> str:
+    """A script that cannot end its own element: our own files hold no such text.
+
+    Raises:
+        ValueError: It does.
+    """
+    if "</script" in script.lower():
+        raise ValueError("a script to be embedded holds the text '</script'")
+    return script
+
+
+def _digest(script: str) -> str:
+    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()

@@ -1,0 +1,140 @@
+"""The exploration at a glance without a widget: static HTML, and plain text.
+
+    snapshot_html(trace, plan, run)    under `LARGEST` bytes; shown where no widget can be
+    snapshot_text(trace, plan, run)    the same for a terminal
+
+A saved notebook carries it, so it still tells its story on a page without a kernel.
+Every name and value is escaped; there is no script in it.
+
+Limits: the tree shows modules and operators, not single calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from html import escape
+
+from fi_notebook.core.fault import FaultPlan
+from fi_notebook.core.run import Injection, Run
+from fi_notebook.core.trace import Trace
+from fi_notebook.core.tree import Node
+from fi_notebook.report.payload import shortened
+
+__all__ = ["LARGEST", "snapshot_html", "snapshot_text"]
+
+LARGEST = 200_000
+"""Bytes of a snapshot, at most."""
+
+_MOST_NODES = 300
+_MOST_CHANGES = 16
+
+_STYLE = """<style>
+.fi-snapshot{font:13px/1.5 system-ui,sans-serif;max-width:960px}
+.fi-snapshot table{border-collapse:collapse;margin:4px 0 10px;font-variant-numeric:tabular-nums}
+.fi-snapshot td,.fi-snapshot th{padding:1px 12px 1px 0;text-align:left;border:0;background:none}
+.fi-snapshot th{font-weight:600;opacity:.75}
+.fi-snapshot summary{cursor:pointer}
+.fi-snapshot details details{margin-left:16px}
+.fi-snapshot code{font-family:ui-monospace,monospace;font-size:12px}
+.fi-snapshot .fi-quiet{opacity:.7}
+</style>"""
+
+
+def snapshot_html(trace: Trace | None, plan: FaultPlan, run: Run | None) -> str:
+    """The exploration as static HTML."""
+    parts = [_STYLE, '<div class="fi-snapshot">', *_run_html(run), *_plan_html(plan, run)]
+    if trace is not None:
+        title = f"{trace.call_count} calls, {len(trace)} sites"
+        parts += [f"<p><b>{title}</b></p>", *_tree_html(trace)]
+    parts.append("</div>")
+    text = "\n".join(parts)
+    if len(text.encode()) <= LARGEST:
+        return text
+    return f'{_STYLE}<div class="fi-snapshot">{"".join(_run_html(run))}</div>'
+
+
+def _run_html(run: Run | None) -> Iterator[str]:
+    if run is None:
+        return
+    yield f"<p><b>{escape(run.outcome.name)}</b>: {escape(run.outcome.reason)}</p>"
+    comparison = run.comparison
+    rows = [
+        (d.name, f"{d.golden:.6g}", f"{d.faulty:.6g}", "bit for bit" if d.equal else "differs")
+        for d in (comparison.loss, comparison.gradient_norm)
+    ]
+    yield _table(("", "golden", "faulty", ""), rows)
+    for injection in run.injections[:4]:
+        yield from _injection_html(injection)
+    for missed in run.not_injected:
+        yield f"<p>{escape(missed.fault)} not injected: {escape(missed.reason)}</p>"
+
+
+def _injection_html(injection: Injection) -> Iterator[str]:
+    where = f"{injection.site} in step {injection.step}"
+    yield f"<p><code>{escape(where)}</code>: {injection.changed} elements changed</p>"
+    rows = [
+        (str(list(change.index)), f"{change.before:.6g}", f"{change.after:.6g}", *_bits(change))
+        for change in injection.elements[:_MOST_CHANGES]
+    ]
+    yield _table(("element", "before", "after", "bits before", "bits after"), rows)
+
+
+def _bits(change: object) -> tuple[str, str]:
+    found = [getattr(change, name) for name in ("before_bits", "after_bits")]
+    before, after = ("" if bits is None else f"0x{bits:x}" for bits in found)
+    return before, after
+
+
+def _plan_html(plan: FaultPlan, run: Run | None) -> Iterator[str]:
+    if not len(plan):
+        return
+    rows = [
+        (
+            str(fault),
+            "off" if not fault.enabled else "armed" if run is None else run.status(fault.id),
+        )
+        for fault in plan
+    ]
+    yield _table(("plan", ""), rows)
+
+
+def _tree_html(trace: Trace) -> Iterator[str]:
+    left = _MOST_NODES
+
+    def lines(node: Node, depth: int) -> Iterator[str]:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            return
+        head = f"{escape(shortened(node.name))} <span class='fi-quiet'>{escape(shortened(node.detail))}"
+        head += f" · {node.calls} calls</span>"
+        if not node.children:
+            yield f"<div style='margin-left:{16 * (depth > 0)}px'>{head}</div>"
+            return
+        yield f"<details{' open' if depth < 2 else ''}><summary>{head}</summary>"
+        for child in node.children:
+            yield from lines(child, depth + 1)
+        yield "</details>"
+
+    yield from lines(trace.tree("module"), 0)
+
+
+def _table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    head = "".join(f"<th>{escape(each)}</th>" for each in heads)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{escape(shortened(cell))}</td>" for cell in row) + "</tr>"
+        for row in rows
+    )
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def snapshot_text(trace: Trace | None, plan: FaultPlan, run: Run | None) -> str:
+    """The exploration in a few lines of text."""
+    lines = ["fi_notebook explorer"]
+    if trace is not None:
+        lines.append(f"{trace.call_count} calls, {len(trace)} sites")
+    lines += [str(fault) for fault in plan]
+    if run is not None:
+        lines.append(str(run.outcome))
+        lines += [f"{missed.fault} not injected: {missed.reason}" for missed in run.not_injected]
+    return "\n".join(lines)

@@ -1,0 +1,1 @@
+"""The widget: its messages, its one worker thread, and the page that it shows."""

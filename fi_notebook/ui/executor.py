@@ -1,0 +1,183 @@
+"""One worker thread per session: replays run there, and only there.
+
+A job waits while a cell of the person runs, and a cell that starts during a job waits
+for the job to end, so that the model is never stepped by two threads at once. Where
+there is no IPython, nothing waits.
+
+Updates on the way (progress, curves) go through a `Coalescer`: at most ten messages a
+second, the latest of each kind wins, the last one is always sent.
+
+Limits: cells of another frontend on the same kernel are seen, threads that a person
+starts are not.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import logging
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from types import FrameType
+from typing import Any
+
+__all__ = ["Coalescer", "Executor"]
+
+_LOG = logging.getLogger("fi_notebook")
+
+Job = Callable[[], None]
+
+
+class Executor:
+    """Runs jobs one after another on a thread of its own, between the person's cells."""
+
+    def __init__(self, cancel: Job | None = None, shell: Any = None) -> None:
+        """Start no thread yet.
+
+        Args:
+            cancel: Stops the running job; called when a waiting cell is interrupted.
+            shell: IPython shell whose cells are waited for; None looks for the running one,
+                False waits for none.
+        """
+        self._cancel = cancel
+        self._jobs: deque[Job] = deque()
+        self._lock = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._context = contextvars.copy_context()
+        self._shell = _running_shell() if shell is None else shell or None
+        self._cell = "the running cell" if self._shell is not None and _in_a_cell() else ""
+        self._cells_run = 0
+        self._watch(True)
+
+    @property
+    def cell(self) -> str:
+        """Label of the cell that is running, or ``""``."""
+        return self._cell
+
+    @property
+    def busy(self) -> bool:
+        """Whether a job is running or waiting."""
+        return self._thread is not None
+
+    def submit(self, job: Job) -> None:
+        """Run a job as soon as nothing else runs; the call returns at once."""
+        with self._lock:
+            self._jobs.append(job)
+            if self._thread is None:
+                self._thread = threading.Thread(
+                    target=self._context.copy().run, args=(self._work,), name="fi_notebook"
+                )
+                self._thread.daemon = True
+                self._thread.start()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until every job is done; False where the time ran out."""
+        with self._lock:
+            return self._lock.wait_for(lambda: self._thread is None, timeout)
+
+    def close(self) -> None:
+        """Drop the jobs that wait and let go of the shell."""
+        with self._lock:
+            self._jobs.clear()
+            self._lock.notify_all()
+        self._watch(False)
+
+    def _work(self) -> None:
+        while (job := self._next()) is not None:
+            try:
+                job()
+            except Exception:  # a job reports its own errors; this one did not
+                _LOG.exception("a job of the explorer failed")
+
+    def _next(self) -> Job | None:
+        with self._lock:
+            self._lock.wait_for(lambda: not self._cell or not self._jobs)
+            if self._jobs:
+                return self._jobs.popleft()
+            self._thread = None
+            self._lock.notify_all()
+            return None
+
+    def _watch(self, on: bool) -> None:
+        if self._shell is None:
+            return
+        act = self._shell.events.register if on else self._shell.events.unregister
+        act("pre_run_cell", self._cell_begins)
+        act("post_run_cell", self._cell_ended)
+
+    def _cell_begins(self, info: Any = None) -> None:
+        try:
+            with self._lock:
+                self._lock.wait_for(lambda: self._thread is None or bool(self._cell))
+                number = self._cells_run + 1  # the shell's own count differs by version here
+                self._cell = f"In [{number}]" if self._cells_run else "the running cell"
+        except KeyboardInterrupt:  # the person wants the cell, not the replay
+            if self._cancel is not None:
+                self._cancel()
+            self.wait(timeout=30)
+            raise
+
+    def _cell_ended(self, result: Any = None) -> None:
+        with self._lock:
+            self._cell = ""
+            self._cells_run = getattr(result, "execution_count", None) or self._cells_run
+            self._lock.notify_all()
+
+
+class Coalescer:
+    """Sends at most so many updates a second; the latest of each kind wins."""
+
+    def __init__(self, send: Callable[[Mapping[str, Any]], None], interval: float = 0.1) -> None:
+        """Keep the sender.
+
+        Args:
+            send: Called with the pending updates by kind, from any thread.
+            interval: Seconds between two calls, at least.
+        """
+        self._send = send
+        self._interval = interval
+        self._pending: dict[str, Any] = {}
+        self._last = float("-inf")
+        self._timer: threading.Timer | None = None
+        self._lock = threading.RLock()
+
+    def put(self, kind: str, update: Any) -> None:
+        """Send an update now, or with the next batch."""
+        with self._lock:
+            self._pending[kind] = update
+            wait = self._last + self._interval - time.monotonic()
+            if wait <= 0:
+                self.flush()
+            elif self._timer is None:
+                self._timer = threading.Timer(wait, self.flush)
+                self._timer.daemon = True
+                self._timer.start()
+
+    def flush(self) -> None:
+        """Send what is pending without waiting."""
+        with self._lock:
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+            pending, self._pending = self._pending, {}
+            if pending:
+                self._last = time.monotonic()
+                self._send(pending)
+
+
+def _running_shell() -> Any:
+    module = sys.modules.get("IPython")
+    return None if module is None else module.get_ipython()
+
+
+def _in_a_cell() -> bool:
+    """Whether this very thread is running a cell: IPython's own frame is on its stack."""
+    frame: FrameType | None = sys._getframe()
+    while frame is not None:
+        where = frame.f_globals.get("__name__")
+        if frame.f_code.co_name == "run_code" and where == "IPython.core.interactiveshell":
+            return True
+        frame = frame.f_back
+    return False

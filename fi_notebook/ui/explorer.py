@@ -1,0 +1,176 @@
+"""The explorer: the widget that shows a session and does what the person clicks.
+
+    session.explore()        the widget; running it again gives another view of the same one
+
+The widget holds no data of its own: what it shows is the session's, what is clicked is a
+public call of the session, and every change of the session, wherever it was made, is
+shown. Handlers only check and enqueue; replays run on the worker (``ui/executor.py``).
+
+Limits: one widget per session; an older session of the same model is shown as superseded.
+"""
+
+from __future__ import annotations
+
+import threading
+import traceback
+import uuid
+import weakref
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import anywidget
+import traitlets
+
+from fi_notebook import assets
+from fi_notebook.report.snapshot import snapshot_html, snapshot_text
+from fi_notebook.ui import handlers, publish
+from fi_notebook.ui.executor import Coalescer, Executor
+from fi_notebook.ui.messages import Message, MessageError, Request, encode, parse
+
+if TYPE_CHECKING:
+    from fi_notebook.session import Session
+
+__all__ = ["Explorer", "explorer_of"]
+
+_EXPLORERS: weakref.WeakSet[Explorer] = weakref.WeakSet()
+
+
+class Explorer(anywidget.AnyWidget):  # type: ignore[misc]
+    """The widget of one session."""
+
+    _esm = assets.text("explorer.js")
+    _css = assets.text("explorer.css")
+    _key = traitlets.Unicode().tag(sync=True)
+
+    def __init__(self, session: Session) -> None:
+        """Show a session.
+
+        Args:
+            session: The session; the widget and it always agree.
+        """
+        super().__init__(_key=uuid.uuid4().hex)
+        self.session = session
+        self.superseded = False
+        self.state = "idle"
+        self.values: dict[int, Any] = {}
+        self.executor = Executor(cancel=session.cancel)
+        self.reader = Executor(shell=False)
+        self._sequence = 0
+        self._sending = threading.RLock()
+        self._updates = Coalescer(self._send_updates)
+        self._training: dict[str, list[Any]] = {"golden": [], "faulty": []}
+        self.on_msg(self._receive)
+        self._unsubscribe: Callable[[], None] = session.subscribe(self._heard)
+        _supersede_older(self)
+        _EXPLORERS.add(self)
+
+    def tell(self, message: Message) -> None:
+        """Send a message to the page, in order, from any thread."""
+        with self._sending:
+            self._sequence += 1
+            for content, buffer in encode(message, self._sequence):
+                self.send(content, buffers=[buffer])
+
+    def reply(self, request: Request, data: Any = None) -> None:
+        """Answer a request."""
+        self.tell(Message("reply", {"id": request.id, "data": data}))
+
+    def fail(self, error: BaseException, request_id: int = 0) -> None:
+        """Show an error in the widget, with its traceback."""
+        text = "".join(traceback.format_exception(error))
+        told = str(error) or type(error).__name__
+        self.tell(Message("error", {"id": request_id, "text": told, "traceback": text}))
+
+    def announce(self, state: str, note: str = "", progress: Mapping[str, Any] | None = None) -> None:
+        """Show what is going on; at most ten times a second."""
+        self._updates.put("state", {"state": state, "note": note, "progress": progress})
+
+    def show_everything(self) -> None:
+        """Send the whole state, as to a page that has just been opened."""
+        for message in publish.everything(self):
+            self.tell(message)
+
+    def close(self) -> None:
+        """Let go of the session and of the page."""
+        if getattr(self, "_unsubscribe", None) is not None:
+            self._unsubscribe()
+            self.executor.close()
+            self.reader.close()
+        super().close()
+
+    def _receive(self, widget: Any, content: object, buffers: object) -> None:
+        """Check a message of the page and do what it asks; whatever goes wrong is shown."""
+        number = content.get("id", 0) if isinstance(content, dict) else 0
+        try:
+            request = parse(content)
+            handlers.handle(self, request)
+        except MessageError as error:
+            self.fail(error, number if isinstance(number, int) else 0)
+        except Exception as error:  # noqa: BLE001 - an exception in a callback would vanish
+            self.fail(error, number)
+
+    def _heard(self, event: str, payload: Mapping[str, Any]) -> None:
+        """Show what the session says, in whatever thread it says it."""
+        try:
+            self._show(event, payload)
+        except Exception as error:  # noqa: BLE001 - a picture must not break a replay
+            self.fail(error)
+
+    def _show(self, event: str, payload: Mapping[str, Any]) -> None:
+        if event == "progress":
+            self.announce("replaying", progress=publish.progress(payload))
+        elif event == "step":
+            self._training[payload["run"]].append(payload["record"])
+            self._updates.put("steps", publish.steps(self._training))
+        elif event == "state":
+            self._show_state(payload["state"])
+        elif event == "trace":
+            self.values.clear()
+            self.tell(publish.trace(payload["trace"]))
+        elif event == "plan":
+            self.tell(publish.plan(self))
+        elif event == "run":
+            for message in publish.run(payload["run"]):
+                self.tell(message)
+        elif event == "error":
+            text, trace = payload["error"], payload.get("traceback", "")
+            self.tell(Message("error", {"id": 0, "text": text, "traceback": trace}))
+
+    def _show_state(self, state: str) -> None:
+        self.state = state
+        if state != "idle":
+            self._training = {"golden": [], "faulty": []}
+        self.announce(state)
+        if state == "idle":
+            self._updates.flush()
+
+    def _send_updates(self, updates: Mapping[str, Any]) -> None:
+        for kind, data in updates.items():
+            self.tell(Message(kind, data))
+
+    def _repr_mimebundle_(self, **options: Any) -> Any:
+        """The widget; beside it a static snapshot for where no widget can be shown."""
+        bundle = super()._repr_mimebundle_(**options)
+        if bundle is None:
+            return None
+        data, metadata = bundle
+        golden, run = self.session.golden, self.session.run
+        data["text/html"] = snapshot_html(golden, self.session.plan, run)
+        data["text/plain"] = snapshot_text(golden, self.session.plan, run)
+        return data, metadata
+
+
+def explorer_of(session: Session) -> Explorer:
+    """The widget of a session, made at the first call."""
+    for explorer in list(_EXPLORERS):
+        if explorer.session is session and explorer.comm is not None:
+            return explorer
+    return Explorer(session)
+
+
+def _supersede_older(new: Explorer) -> None:
+    """Mark the widgets of older sessions of the same model."""
+    for old in list(_EXPLORERS):
+        if old.session is not new.session and old.session.model is new.session.model:
+            old.superseded = True
+            old.tell(publish.hello(old))

@@ -1,0 +1,81 @@
+"""What the page's fault form is made of, and the Python lines that say the same.
+
+    models_payload()      every fault model with its parameters, from the registry
+    selections_payload()  every way to choose elements
+    plan_code(plan)       session.arm("relu*2:0", "bitflip", elements={"index": [0, 3]}, bit=31)
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from fi_notebook import faults
+from fi_notebook.core.fault import Fault, FaultPlan
+
+__all__ = ["arm_line", "models_payload", "plan_code", "selections_payload"]
+
+
+def models_payload() -> list[dict[str, Any]]:
+    """Every fault model as plain data, by group."""
+    return [
+        {
+            "name": model.name,
+            "group": model.group,
+            "kind": model.kind,
+            "summary": model.summary,
+            "source": model.source,
+            "parameters": [_parameter(each) for each in model.parameters],
+        }
+        for model in faults.models()
+    ]
+
+
+def _parameter(parameter: faults.Parameter) -> dict[str, Any]:
+    required = parameter.default is faults.REQUIRED
+    return {
+        "name": parameter.name,
+        "type": parameter.type,
+        "required": required,
+        "default": None if required else parameter.default,
+        "choices": list(parameter.choices),
+        "unit": parameter.unit,
+        "summary": parameter.summary,
+    }
+
+
+def selections_payload() -> list[dict[str, Any]]:
+    """Every way to choose elements, with an example of its argument."""
+    return [
+        {"name": each.name, "summary": each.summary, "example": _example(each.name, each.examples)}
+        for each in faults.selections()
+    ]
+
+
+def _example(name: str, examples: tuple[Any, ...]) -> str | None:
+    """The argument of the first example as a person would type it; None for a bare word."""
+    for example in examples:
+        if not isinstance(example, str):
+            argument = example[name]
+            return argument if isinstance(argument, str) else json.dumps(argument)
+    return None
+
+
+def plan_code(plan: FaultPlan, steps: int = 1) -> str:
+    """The lines that arm a plan and replay it, as a person would write them."""
+    lines = [arm_line(fault) for fault in plan]
+    return "\n".join([*lines, f"run = session.replay(steps={steps})", "print(run.outcome)"])
+
+
+def arm_line(fault: Fault) -> str:
+    """The call of ``session.arm`` that makes this fault."""
+    given: dict[str, Any] = {}
+    if fault.elements != "all":
+        given["elements"] = fault.elements
+    given |= {"steps": str(fault.steps), "seed": fault.seed}
+    optional = {"scope": "value", "probability": 1.0, "times": None}
+    given |= {k: getattr(fault, k) for k, v in optional.items() if getattr(fault, k) != v}
+    given |= fault.parameters
+    arguments = [repr(str(fault.target)), repr(fault.model)]
+    arguments += [f"{name}={value!r}" for name, value in given.items()]
+    return f"session.arm({', '.join(arguments)})"

@@ -1,0 +1,113 @@
+"""What the kernel tells the page: the session's records as messages.
+
+    everything(explorer)    hello, trace, plan, run, figures and state, for a page just opened
+    run(run)                the run and its figures, one message each
+
+Figures are drawn in Python and travel as plotly's own JSON; a figure that fails takes
+nothing else with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fi_notebook import assets
+from fi_notebook.core.run import Run, StepRecord
+from fi_notebook.core.trace import Trace
+from fi_notebook.report.figures_json import run_figures, templates
+from fi_notebook.report.payload import plan_payload, run_payload, steps_payload, trace_payload
+from fi_notebook.ui.forms import arm_line, models_payload, plan_code, selections_payload
+from fi_notebook.ui.messages import Message
+
+if TYPE_CHECKING:
+    from fi_notebook.ui.explorer import Explorer
+
+__all__ = ["everything", "hello", "plan", "plotly", "progress", "run", "steps", "trace"]
+
+
+def everything(explorer: Explorer) -> Iterator[Message]:
+    """The whole state of a session."""
+    session = explorer.session
+    yield hello(explorer)
+    if session.golden is not None:
+        yield trace(session.golden)
+    yield plan(explorer)
+    yield from run(session.run)
+    yield Message("state", {"state": explorer.state, "note": "", "progress": None})
+
+
+def hello(explorer: Explorer) -> Message:
+    """What does not change: fault models and ways to choose elements."""
+    return Message(
+        "hello",
+        {
+            "version": _version(),
+            "models": models_payload(),
+            "selections": selections_payload(),
+            "superseded": explorer.superseded,
+            "stale": "",
+        },
+    )
+
+
+def _version() -> str:
+    try:
+        return version("fi_notebook")
+    except PackageNotFoundError:  # run from a source tree that was not installed
+        return ""
+
+
+def trace(golden: Trace) -> Message:
+    """The golden run."""
+    return Message("trace", *trace_payload(golden))
+
+
+def plan(explorer: Explorer) -> Message:
+    """The armed faults, and the Python lines that arm them."""
+    session = explorer.session
+    faults = plan_payload(session.plan, session.golden)
+    for entry, fault in zip(faults, session.plan, strict=True):
+        entry["code"] = arm_line(fault)
+    return Message(
+        "plan",
+        {
+            "faults": faults,
+            "code": plan_code(session.plan),
+            "undo": bool(getattr(session, "can_undo", True)),
+            "redo": bool(getattr(session, "can_redo", True)),
+        },
+    )
+
+
+def run(last: Run | None) -> Iterator[Message]:
+    """The last run and its figures."""
+    if last is None:
+        return
+    yield Message("run", *run_payload(last))
+    figures, texts = run_figures(last)
+    yield Message("figures", {"figures": figures, "texts": texts, "templates": templates()})
+
+
+def steps(records: Mapping[str, Sequence[StepRecord]]) -> dict[str, Any]:
+    """The steps that have been run so far."""
+    return steps_payload(records["golden"], records["faulty"])
+
+
+def progress(payload: Mapping[str, Any]) -> dict[str, Any]:
+    """How far a replay is, over both runs."""
+    steps_, calls = max(1, payload.get("steps", 1)), max(1, payload.get("calls", 1))
+    step, faulty = payload.get("step", 0), payload.get("run") == "faulty"
+    within = step + min(1.0, payload.get("call", 0) / calls)
+    done = within + (steps_ if faulty else 0)
+    text = f"{payload.get('run', '')} step {step + 1} of {steps_}, {payload.get('phase', '')}"
+    return {"done": done, "total": 2 * steps_, "text": text.strip(", ")}
+
+
+def plotly() -> Message:
+    """The plotly.js of the installed package, for a page that has none yet."""
+    source = np.frombuffer(assets.plotly_source().encode(), dtype=np.uint8)
+    return Message("plotly", {}, {"source": source})
