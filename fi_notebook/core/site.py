@@ -189,10 +189,11 @@ class Site:
         code: Source lines, innermost first.
         dtype: Name of the tensor's dtype, such as ``float32``.
         shape: Shape of the tensor.
+        kind: ``call``, or one of `STORED_KINDS` for a stored tensor, which has no call.
     """
 
     op: str
-    call: int
+    call: int = 0
     output: int = 0
     index: int | None = None
     counted: bool = True
@@ -205,6 +206,7 @@ class Site:
     code: tuple[Frame, ...] = field(default=(), compare=False)
     dtype: str = field(default="", compare=False)
     shape: tuple[int, ...] = field(default=(), compare=False)
+    kind: str = "call"
 
     @classmethod
     def parse(cls, text: str) -> Site:
@@ -214,7 +216,9 @@ class Site:
             SiteError: The text is not a site, or names several of them.
         """
         target = Target.parse(text)
-        if target.kind != "call" or target.call is None or target.output is None:
+        if target.kind != "call":
+            return cls(op=target.op, kind=target.kind)
+        if target.call is None or target.output is None:
             raise SiteError(
                 f"{text!r} does not name one site; expected operator, call and output, "
                 "such as 'addmm*3:0'"
@@ -230,6 +234,8 @@ class Site:
 
     def __str__(self) -> str:
         """The text that `parse` reads back to this site."""
+        if self.kind != "call":
+            return f"{self.kind}:{self.op}"
         prefix = "" if self.counted else "other/"
         index = "" if self.index is None else f"[{self.index}]"
         return f"{prefix}{self.op}*{self.call}:{self.output}{index}"
@@ -237,6 +243,8 @@ class Site:
     @property
     def target(self) -> Target:
         """The target that chooses exactly this site."""
+        if self.kind != "call":
+            return Target(op=self.op, kind=self.kind)
         return Target(
             op=self.op,
             call=self.call,

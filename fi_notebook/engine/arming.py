@@ -7,6 +7,9 @@ replayed) is refused; what the golden run merely did not make is a warning.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fnmatch import fnmatchcase
+
+from torch import nn
 
 
 from fi_notebook import faults
@@ -14,6 +17,8 @@ from fi_notebook.core.fault import Anchor, Fault
 from fi_notebook.core.match import CodeFilter, check_modules
 from fi_notebook.core.site import PHASES, Site
 from fi_notebook.core.trace import FLAGS, Trace
+from fi_notebook.engine.modules import ModuleTable
+from fi_notebook.engine.stored import stored_names
 from fi_notebook.errors import FaultError, SiteError, did_you_mean
 
 __all__ = ["anchored", "check_fault", "check_filters", "sites_of"]
@@ -24,12 +29,12 @@ _IN_PLACE, _VIEW, _COLLECTIVE, _UNSAFE = (
 )
 
 
-def check_filters(fault: Fault, modules: Sequence[str]) -> None:
+def check_filters(fault: Fault, model: nn.Module) -> None:
     """Refuse filters that choose nothing whatever a step does.
 
     Args:
         fault: The fault.
-        modules: Every module name there is.
+        model: The model that it is for.
 
     Raises:
         SiteError: An unknown module or phase, or an unreadable source line.
@@ -37,7 +42,8 @@ def check_filters(fault: Fault, modules: Sequence[str]) -> None:
     """
     faults.check(fault.model, fault.parameters)
     faults.check_elements(fault.elements)
-    check_modules(fault.modules or (), modules)
+    check_modules(fault.modules or (), ModuleTable(model).names)
+    _check_stored(fault, model)
     for line in fault.code:
         CodeFilter.parse(line)
     for phase in fault.phases:
@@ -49,6 +55,21 @@ def check_filters(fault: Fault, modules: Sequence[str]) -> None:
         raise FaultError(f"probability is {fault.probability}; expected a number from 0 to 1")
     if fault.times is not None and fault.times < 1:
         raise FaultError(f"times is {fault.times}; expected a number from 1, or None for no limit")
+
+
+def _check_stored(fault: Fault, model: nn.Module) -> None:
+    kind, wanted = fault.target.kind, fault.target.op
+    if kind == "call":
+        return
+    if faults.get(fault.model).kind != "value":
+        raise FaultError(f"{fault.model} is for calls; {str(fault.target)!r} is a stored tensor")
+    names = stored_names(model, kind)
+    if kind == "state":  # parameter.name; which names there are shows when it is stepped
+        if any(fnmatchcase(wanted, f"{name}.*") or any(c in wanted for c in "*?[") for name in names):
+            return
+    elif any(fnmatchcase(name, wanted) for name in names):
+        return
+    raise SiteError(f"no {kind} {wanted!r}{did_you_mean(wanted, names)}")
 
 
 def sites_of(fault: Fault, golden: Trace) -> list[Site]:

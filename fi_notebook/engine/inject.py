@@ -36,6 +36,7 @@ from fi_notebook.engine.outputs import (
     written,
 )
 from fi_notebook.engine.stats import dtype_name, tensor_stats
+from fi_notebook.engine.stored import StoredStriker
 from fi_notebook.engine.storages import StorageMap, storage_of, tensors_in
 from fi_notebook.errors import FaultError
 
@@ -72,6 +73,7 @@ class Striker:
         self._keep = keep_tensors
         self._fired = fired
         self._by_op: dict[str, list[Aim]] = {}
+        self.stored = StoredStriker(self.aims, watch, self)
         for aim in self.aims:
             if aim.fault.target.kind == "call":
                 self._by_op.setdefault(aim.fault.target.op, []).append(aim)
@@ -135,25 +137,45 @@ class Striker:
 
     def _strike(self, aim: Aim, call: Call, output: Output, result: Any) -> Any:
         """Strike one output; where its shape or dtype does not allow it, say so."""
-        fault, tensor = aim.fault, output.tensor
         kind = _kind(call, output)
         site = site_of(call, output, self.watch)
+        step = max(call.step, 0)
+        hit = self.strike(
+            aim, site, step, output.tensor, kind, lambda: self._corruption(aim.fault, call, output)
+        )
+        if hit is None or hit[1] is output.tensor:
+            return result
+        self._struck_views.set(output.tensor, len(self.injections) - 1)
+        self._struck_views.set(hit[1], len(self.injections) - 1)
+        return replaced(result, output, hit[1])
+
+    def strike(
+        self,
+        aim: Aim,
+        site: Site,
+        step: int,
+        tensor: torch.Tensor,
+        kind: str,
+        corrupt: Callable[[], faults.Corruption],
+    ) -> tuple[faults.Corruption, torch.Tensor] | None:
+        """Strike one tensor and record it.
+
+        Returns:
+            The corruption and the tensor that readers shall see, or None where the
+            tensor does not allow the fault.
+        """
         try:
             with torch.no_grad():
-                corruption = self._corruption(fault, call, output)
+                corruption = corrupt()
         except FaultError as error:
             aim.refusal = f"at {site}: {error}"
-            logger.warning("%s did not strike %s: %s", fault.id, site, error)
-            return result
+            logger.warning("%s did not strike %s: %s", aim.fault.id, site, error)
+            return None
         before = self._look(tensor)
-        struck = _written(tensor, corruption, kind, fault.scope)
+        struck = _written(tensor, corruption, kind, aim.fault.scope)
         aim.fired += 1
-        self._record(fault, site, max(call.step, 0), kind, corruption, before, self._look(struck))
-        if struck is tensor:
-            return result
-        self._struck_views.set(tensor, len(self.injections) - 1)
-        self._struck_views.set(struck, len(self.injections) - 1)
-        return replaced(result, output, struck)
+        self._record(aim.fault, site, step, kind, corruption, before, self._look(struck))
+        return corruption, struck
 
     def _corruption(self, fault: Fault, call: Call, output: Output) -> faults.Corruption:
         tensor = output.tensor

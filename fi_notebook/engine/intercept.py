@@ -163,7 +163,9 @@ class Watch:
         self.after_backward = False
         self.begins: list[Callable[[nn.Module], None]] = []
         self.optimizer_begins: list[Callable[[Optimizer], None]] = []
+        self.optimizer_ends: list[Callable[[], None]] = []
         clock.on_optimizer = self._enter_optimizer
+        clock.on_update = self._leave_optimizer
 
     def install(self) -> None:
         """Put the hooks of the scope and the clock on."""
@@ -200,6 +202,10 @@ class Watch:
         self.parameters.stale = True
         for listener in self.optimizer_begins:
             listener(optimizer)
+
+    def _leave_optimizer(self) -> None:
+        for listener in self.optimizer_ends:
+            listener()
 
 
 class Interceptor(TorchDispatchMode):

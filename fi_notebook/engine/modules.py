@@ -51,8 +51,14 @@ class ModuleTable:
         }
 
     def row(self, module: nn.Module) -> int | None:
-        """Row of a module of the model; None for any other module."""
-        return self._rows.get(id(module))
+        """Row of a module of the model; None for any other module.
+
+        What ``torch.compile`` wraps around the model stands for the model.
+        """
+        row = self._rows.get(id(module))
+        if row is None and getattr(module, "_orig_mod", None) is self.model:
+            return 0
+        return row
 
     def owner(self, parameter: torch.Tensor | None) -> int:
         """Row of the module that owns a parameter; the row outside for any other."""
@@ -73,12 +79,14 @@ class Scope:
         number: Which call of this module in the step, from 1.
         node: Autograd node that was running when it was entered (a recompute), or None.
         counted: Whether its calls take numbers of the step.
+        wrapper: Whether it is what ``torch.compile`` wrapped around the model.
     """
 
     module: int
     number: int
     node: Any
     counted: bool
+    wrapper: bool = False
 
 
 class ModuleScope:
@@ -126,11 +134,14 @@ class ModuleScope:
         return stack[-1] if stack else None
 
     def _enter(self, module: nn.Module, _inputs: Any) -> None:
+        if torch.compiler.is_compiling():
+            return
         row = self.table.row(module)
-        if row is None or torch.compiler.is_compiling():
+        if row is None:
             return
         stack = self._stacks.setdefault(threading.get_ident(), [])
-        if module is self.table.model:
+        wrapper = row == 0 and module is not self.table.model
+        if row == 0 and not (len(stack) == 1 and stack[0].wrapper):
             stack.clear()  # what is left was interrupted: the root does not call itself
         node = torch._C._current_autograd_node()
         if stack:
@@ -138,8 +149,8 @@ class ModuleScope:
         else:
             counted = node is not None or self._entering(module)
         self.entered = True
-        self.calls[row, counted] += 1
-        stack.append(Scope(row, self.calls[row, counted], node, counted))
+        self.calls[row, counted] += not wrapper
+        stack.append(Scope(row, self.calls[row, counted], node, counted, wrapper))
 
     def _leave(self, module: nn.Module, _inputs: Any, _output: Any) -> None:
         stack = self._stacks.get(threading.get_ident())

@@ -184,6 +184,7 @@ def run_step(
     except Exception as error:  # noqa: BLE001  # whatever a step raises is its result
         result.error = error
         result.loss = recorder.loss
+    recorder.finish()
     result.gradients = gradients.taken
     result.forwards = clock.micro_batch + 1
     result.injections, result.not_injected = tuple(striker.injections), striker.not_injected()

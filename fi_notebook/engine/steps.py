@@ -64,6 +64,7 @@ class StepClock:
         self._warned = False
         self._handles: list[Any] = []
         self.on_optimizer: Callable[[Optimizer], None] | None = None
+        self.on_update: Callable[[], None] | None = None
 
     def install(self) -> None:
         """Watch the optimizers and ``zero_grad``."""
@@ -154,6 +155,8 @@ class StepClock:
         if self._optimizer_nodes:
             self._optimizer_nodes.pop()
         self._due = self.begun
+        if self.on_update is not None:
+            self.on_update()
 
     def leave_interrupted_optimizer(self) -> None:
         """Forget optimizer steps that raised: a raising closure fires no post hook."""

@@ -84,6 +84,7 @@ class Recorder:
         self._unsafe: set[int] = set()
         self._pending: list[int] = []
         self._unplaced: list[tuple[int, StorageWeakRef]] = []
+        self._placed: dict[int, str] = {}
 
     def before(self, call: Call) -> None:
         """Note what made the inputs, before an in-place call makes them anew."""
@@ -173,16 +174,21 @@ class Recorder:
         if storage is not None:
             self._unplaced.append((len(self._sites), StorageWeakRef(storage)))
 
-    def _place_now(self, calls: dict[str, np.ndarray], sites: dict[str, np.ndarray]) -> None:
-        scope, table = self.watch.parameters, self.watch.table
+    def finish(self) -> None:
+        """Note whose the tensors are that an optimizer made of nothing, while they live."""
+        scope = self.watch.parameters
         if self._unplaced:
             scope.refresh(self.watch.clock.optimizers)
-        for row, reference in self._unplaced:
-            name = scope.at(reference)
-            if name:
-                call = sites["call"][row]
-                sites["parameter"][row] = calls["parameter"][call] = self._parameters[name]
-                calls["module"][call] = table.owner(scope.parameters[name])
+        found = ((row, scope.at(reference)) for row, reference in self._unplaced)
+        self._placed = {row: name for row, name in found if name}
+        self._unplaced.clear()
+
+    def _place_now(self, calls: dict[str, np.ndarray], sites: dict[str, np.ndarray]) -> None:
+        scope, table = self.watch.parameters, self.watch.table
+        for row, name in self._placed.items():
+            call = sites["call"][row]
+            sites["parameter"][row] = calls["parameter"][call] = self._parameters[name]
+            calls["module"][call] = table.owner(scope.parameters[name])
 
     def _note_writes(self, call: Call, made: list[Output], first: int) -> None:
         """Remember who made each storage, and which views are written later."""

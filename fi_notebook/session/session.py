@@ -34,7 +34,6 @@ from fi_notebook.core.site import Site, Target
 from fi_notebook.core.steps import Steps
 from fi_notebook.core.trace import Trace
 from fi_notebook.engine import arming
-from fi_notebook.engine.modules import ModuleTable
 from fi_notebook.engine.replay import Setup, run_step, takes_step_number
 from fi_notebook.engine.snapshot import Snapshot
 from fi_notebook.engine.source import SourceStacks
@@ -297,7 +296,7 @@ class Session:
 
     def add(self, fault: Fault) -> Fault:
         """Add a whole fault to the plan, in place of its namesake; see `arm`."""
-        arming.check_filters(fault, ModuleTable(self.model).names)
+        arming.check_filters(fault, self.model)
         if self.golden is not None:
             warning = arming.check_fault(fault, self.golden)
             if warning:
@@ -331,9 +330,8 @@ class Session:
     def load_plan(self, source: FaultPlan | str | Path | dict[str, Any]) -> FaultPlan:
         """Put a whole plan in place of this one, from a plan, a path or a mapping."""
         plan = source if isinstance(source, FaultPlan) else FaultPlan.load(source)
-        names = ModuleTable(self.model).names
         for fault in plan:
-            arming.check_filters(fault, names)
+            arming.check_filters(fault, self.model)
         self._change(plan)
         return plan
 

@@ -1,0 +1,174 @@
+"""Striking stored tensors: parameters, buffers, gradients and optimizer state.
+
+    param:layer.0.weight          before the forward
+    buffer:norm.running_mean      before the forward
+    grad:layer.0.weight           before its optimizer steps
+    state:layer.0.weight.exp_avg  before its optimizer steps
+
+Names may be globs. With ``scope="value"`` the strike is transient: a parameter or
+buffer gets its right elements back before the optimizer steps (so that the update
+starts from them) or when the step ends, a gradient or state after the optimizer has
+stepped. With ``scope="storage"`` it persists.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+from torch.optim import Optimizer
+from torch.utils._python_dispatch import _disable_current_modes
+
+from fi_notebook import faults
+from fi_notebook.core.match import module_matches
+from fi_notebook.core.site import Site
+from fi_notebook.engine.aim import Aim
+from fi_notebook.engine.intercept import Watch
+from fi_notebook.engine.stats import dtype_name
+
+if TYPE_CHECKING:
+    from fi_notebook.engine.inject import Striker
+
+__all__ = ["StoredStriker", "stored_names"]
+
+logger = logging.getLogger("fi_notebook")
+
+_BEFORE_FORWARD = ("param", "buffer")
+
+
+class StoredStriker:
+    """Strikes the stored tensors that the faults of a plan name.
+
+    Args:
+        aims: The faults, aimed; those at calls are passed over.
+        watch: What tells of forwards and optimizer steps.
+        striker: What strikes one tensor and records it.
+    """
+
+    def __init__(self, aims: Sequence[Aim], watch: Watch, striker: Striker) -> None:
+        """Ask to be told of forwards and optimizer steps, if there is anything to strike."""
+        self._aims = [aim for aim in aims if aim.fault.target.kind != "call"]
+        self._watch = watch
+        self._striker = striker
+        self._to_undo: list[tuple[str, faults.Corruption, torch.Tensor]] = []
+        if self._aims:
+            watch.begins.append(self._before_forward)
+            watch.optimizer_begins.append(self._before_optimizer)
+            watch.optimizer_ends.append(self.undo)
+
+    def undo(self, kinds: Sequence[str] | None = None) -> None:
+        """Give transient strikes their right elements back."""
+        kept = []
+        with torch.no_grad(), _disable_current_modes():
+            for kind, corruption, tensor in reversed(self._to_undo):
+                if kinds is not None and kind not in kinds:
+                    kept.append((kind, corruption, tensor))
+                    continue
+                with torch.autograd._unsafe_preserve_version_counter(tensor):
+                    _reversed(corruption).write_into(tensor)
+        self._to_undo = kept[::-1]
+
+    def _before_forward(self, _module: nn.Module) -> None:
+        clock = self._watch.clock
+        if clock.micro_batch == 0:
+            self.undo()
+        for aim in self._aims:
+            chosen = aim.fault.micro_batches
+            due = clock.micro_batch == 0 if chosen is None else clock.micro_batch in chosen
+            if aim.fault.target.kind in _BEFORE_FORWARD and due:
+                self._strike_all(aim, _model_tensors(self._watch.table.model, aim))
+
+    def _before_optimizer(self, optimizer: Optimizer) -> None:
+        self.undo(_BEFORE_FORWARD)
+        for aim in self._aims:
+            if aim.fault.target.kind not in _BEFORE_FORWARD:
+                self._strike_all(aim, _optimizer_tensors(self._watch, optimizer, aim))
+
+    def _strike_all(self, aim: Aim, found: Iterator[tuple[str, str, torch.Tensor]]) -> None:
+        step = max(self._watch.clock.step, 0)
+        aim.last_step = max(aim.last_step, step)
+        if not aim.due(step):
+            return
+        with _disable_current_modes():
+            for name, module, tensor in found:
+                if fnmatchcase(name, aim.fault.target.op) and _in_modules(aim, module):
+                    aim.reached += 1
+                    self._strike(aim, name, module, tensor, step)
+
+    def _strike(self, aim: Aim, name: str, module: str, tensor: torch.Tensor, step: int) -> None:
+        fault, kind = aim.fault, aim.fault.target.kind
+        identity = (fault.id, self._striker.rank, step, kind, name)
+        if not aim.armed or not _comes_up(fault.seed, fault.probability, identity):
+            return
+        site = Site(
+            op=name,
+            kind=kind,
+            phase="forward" if kind in _BEFORE_FORWARD else "optimizer",
+            module=module,
+            parameter="" if kind == "buffer" else name,
+            dtype=dtype_name(tensor.dtype),
+            shape=tuple(tensor.shape),
+        )
+        generator = faults.generator(fault.seed, *identity, device=tensor.device)
+        hit = self._striker.strike(
+            aim,
+            site,
+            step,
+            tensor.detach(),
+            "stored",
+            lambda: faults.corrupt(
+                tensor.detach(), fault.model, fault.parameters, fault.elements, generator
+            ),
+        )
+        if hit is not None and fault.scope == "value":
+            self._to_undo.append((kind, hit[0], tensor.detach()))
+
+
+def _comes_up(seed: int, probability: float, identity: tuple[Any, ...]) -> bool:
+    if probability >= 1:
+        return True
+    return float(torch.rand((), generator=faults.generator(seed, *identity, "trigger"))) < probability
+
+
+def _in_modules(aim: Aim, module: str) -> bool:
+    modules = aim.fault.modules
+    return modules is None or any(module_matches(pattern, (module,)) for pattern in modules)
+
+
+def _reversed(corruption: faults.Corruption) -> faults.Corruption:
+    return faults.Corruption(corruption.indices, corruption.after, corruption.before)
+
+
+def _model_tensors(model: nn.Module, aim: Aim) -> Iterator[tuple[str, str, torch.Tensor]]:
+    named = model.named_parameters() if aim.fault.target.kind == "param" else model.named_buffers()
+    for name, tensor in named:
+        yield name, name.rpartition(".")[0], tensor
+
+
+def _optimizer_tensors(
+    watch: Watch, optimizer: Optimizer, aim: Aim
+) -> Iterator[tuple[str, str, torch.Tensor]]:
+    for group in optimizer.param_groups:
+        for parameter in group["params"]:
+            name = watch.parameters.name(parameter)
+            if not name:
+                continue
+            module = name.rpartition(".")[0]
+            if aim.fault.target.kind == "grad":
+                if parameter.grad is not None:
+                    yield name, module, parameter.grad
+                continue
+            state = optimizer.state.get(parameter)
+            for key, value in (state or {}).items() if isinstance(state, Mapping) else ():
+                if isinstance(value, torch.Tensor):
+                    yield f"{name}.{key}", module, value
+
+
+def stored_names(model: nn.Module, kind: str) -> list[str]:
+    """Every name that a target of this kind may have; for states, their parameters."""
+    named = model.named_buffers() if kind == "buffer" else model.named_parameters()
+    return [name for name, _ in named]
