@@ -76,18 +76,14 @@ def largest_in_blocks(matrix: np.ndarray, limit: int) -> tuple[np.ndarray, tuple
 def keep_extremes(values: np.ndarray, limit: int) -> np.ndarray:
     """Positions of at most about ``limit`` values, in order, with every local extreme.
 
-    The values are cut into equal stretches; of each the smallest and the largest stay.
+    The values are cut into equal stretches; of each the smallest, the largest and the
+    first stay, the last so that what is drawn is not all edges.
     """
     if len(values) <= limit:
         return np.arange(len(values))
-    stretches = np.array_split(np.arange(len(values)), max(1, limit // 2))
-    return np.unique(
-        [
-            position
-            for stretch in stretches
-            for position in (
-                stretch[values[stretch].argmin()],
-                stretch[values[stretch].argmax()],
-            )
-        ]
-    )
+    stretches = np.array_split(np.arange(len(values)), max(1, limit // 3))
+    kept = [
+        (stretch[0], stretch[values[stretch].argmin()], stretch[values[stretch].argmax()])
+        for stretch in stretches
+    ]
+    return np.unique(kept)

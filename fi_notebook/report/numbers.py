@@ -188,9 +188,9 @@ def _field(bit: int, dtype: str) -> str:
     return f" ({layout.names[::-1][int(np.searchsorted(ends, bit, side='right'))]})"
 
 
-def share(count: int, total: int) -> str:
-    """A count among a total: ``1 of 8,192 (0.01221 %)``."""
-    of = f"{count:,} of {total:,}"
+def share(count: int, total: int, what: str = "") -> str:
+    """A count among a total: ``1 of 8,192 outputs (0.01221 %)``."""
+    of = f"{count:,} of {total:,} {what}".rstrip()
     return f"{of} ({percent(count / total)})" if 0 < count < total else of
 
 

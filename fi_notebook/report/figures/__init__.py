@@ -13,9 +13,10 @@ Each takes ``dark=``; to re-theme a figure that exists, replace its template by
 ``theme(dark)``: no mark changes its colour. Each has a twin in ``report/text.py``.
 """
 
+from fi_notebook.report.figures.histogram import tensor_diff
 from fi_notebook.report.figures.look import theme
 from fi_notebook.report.figures.spread import propagation
-from fi_notebook.report.figures.tensors import difference_heatmap, scatter, tensor_diff
+from fi_notebook.report.figures.tensors import difference_heatmap, scatter
 from fi_notebook.report.figures.training import training
 from fi_notebook.report.figures.update import gradients, ranks, tree_heat
 

@@ -9,13 +9,14 @@ Limits: plotly reads some markup in texts; `plain` makes any name a text.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from html import escape
 from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
+
+from fi_notebook.report.names import cleaned, shortened
 
 __all__ = [
     "FAULTY",
@@ -43,7 +44,6 @@ FAULTY_SCALE = [[0.0, "rgba(232,89,12,0.08)"], [1.0, "rgba(232,89,12,0.65)"]]
 SIGNED_SCALE = [[0.0, OPPOSITE], [0.5, "rgba(128,128,128,0)"], [1.0, FAULTY]]
 
 _FONT = "system-ui, -apple-system, 'Segoe UI', 'Helvetica Neue', Arial, sans-serif"
-_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]+")
 _MANY = 2000  # from here on points are drawn by WebGL
 
 
@@ -116,16 +116,12 @@ def theme(dark: bool = False) -> go.layout.Template:
 
 def plain(text: object) -> str:
     """A name as text that plotly shows as it is and reads no markup or formula from."""
-    return escape(_CONTROLS.sub(" ", str(text)), quote=False).replace("$", "&#36;")
+    return escape(cleaned(text), quote=False).replace("$", "&#36;")
 
 
 def short(text: object, limit: int = 48) -> str:
     """A name with its middle left out where it is long, ready for a figure."""
-    whole = str(text)
-    if len(whole) > limit:
-        half = (limit - 1) // 2
-        whole = f"{whole[:half]}…{whole[-half:]}"
-    return plain(whole)
+    return plain(shortened(text, limit))
 
 
 def set_title(figure: go.Figure, title: str, subtitle: str = "", *, dark: bool = False) -> None:

@@ -1,220 +1,32 @@
-"""The struck tensor: histograms before and after, the difference, golden against faulty.
-
-Zeros, subnormal numbers, NaN and Inf are counted as bars of their own; the axis of the
-rest is shared and reaches exactly to the extremes of both.
+"""The struck tensor element by element: where it changed, and golden against faulty.
 
 Limits: without the tensors (headless, or read from a file) only the changed elements
-that the injection kept can be shown, and the title says so.
+that the injection kept can be shown, and the figure says so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from itertools import pairwise
-from typing import NamedTuple
-
 import numpy as np
 import plotly.graph_objects as go
-from plotly.subplots import make_subplots
 
 from fi_notebook.core.run import ElementChange, Injection
 from fi_notebook.report.arrays import Values, fold, keep_extremes, largest_in_blocks, values_of
 from fi_notebook.report.figures.look import (
     FAULTY,
-    FAULTY_FILL,
     GOLDEN,
-    GOLDEN_FILL,
     SIGNED_SCALE,
     message,
-    plain,
     points,
     set_title,
 )
-from fi_notebook.report.numbers import (
-    changed_bits,
-    exact,
-    hexadecimal,
-    index_text,
-    number,
-    shape_text,
-    smallest_normal,
-)
+from fi_notebook.report.figures.struck import title_of, values_and_note
+from fi_notebook.report.numbers import changed_bits, exact, hexadecimal, index_text, shape_text
 from fi_notebook.report.scale import SymLog
 
-__all__ = ["difference_heatmap", "scatter", "tensor_diff"]
+__all__ = ["difference_heatmap", "element_text", "scatter"]
 
-_BINS = 64
 _CELLS = 160
-_BIN_HOVER = (
-    "%{customdata[0]} to %{customdata[1]}<br>before %{customdata[2]:,} elements<br>"
-    "after  %{customdata[3]:,} elements<extra></extra>"
-)
 _POINTS = {"unchanged": 1500, "changed": 4000}
-
-
-def tensor_diff(injection: Injection, *, dark: bool = False) -> go.Figure:
-    """Histograms of the tensor before and after on one axis.
-
-    Args:
-        injection: One firing.
-        dark: Whether the page is dark.
-    """
-    before, after, note = _values(injection)
-    figure = make_subplots(
-        rows=1, cols=2, column_widths=[0.66, 0.34], shared_yaxes=True, horizontal_spacing=0.03
-    )
-    tiny = smallest_normal(injection.site.dtype)
-    counts = _add_bins(figure, before, after, tiny)
-    counts += _add_specials(figure, before, after, tiny)
-    top = np.log10(max(counts, default=1.0) or 1.0)
-    figure.update_yaxes(type="log", range=[-0.25, max(top, 1) * 1.12], dtick=1, tickformat=",d")
-    figure.update_yaxes(title_text="elements", row=1, col=1)
-    figure.update_layout(height=320, barmode="overlay", bargap=0.0)
-    set_title(figure, _title(injection, "before and after"), note, dark=dark)
-    return figure
-
-
-def _title(injection: Injection, what: str) -> str:
-    site = injection.site
-    numel = int(np.prod(injection.before.shape, dtype=np.int64))
-    return f"{plain(site)} {what}: {injection.changed:,} of {numel:,} elements changed"
-
-
-def _values(injection: Injection) -> tuple[np.ndarray, np.ndarray, str]:
-    """All values before and after, or of the kept elements, and what to say of them."""
-    site = injection.site
-    about = (
-        f"{plain(injection.fault)} in step {injection.step} · "
-        f"{plain(site.dtype)}, {shape_text(injection.before.shape)}"
-    )
-    whole = values_of(injection)
-    if whole is not None:
-        return whole[0].ravel(), whole[1].ravel(), about
-    kept = [_plain_values(change) for change in injection.elements]
-    before, after = np.asarray(kept, dtype=float).reshape(-1, 2).T
-    return before, after, f"{about} · only the {len(kept)} kept elements: no tensors at hand"
-
-
-def _plain_values(change: ElementChange) -> tuple[float, float]:
-    both = (change.before, change.after)
-    first, second = (float(abs(v)) if isinstance(v, complex) else float(v) for v in both)
-    return first, second
-
-
-def _add_bins(figure: go.Figure, before: np.ndarray, after: np.ndarray, tiny: float) -> list[float]:
-    """Bars of the normal numbers; returns the counts."""
-    first, second = (v[np.isfinite(v) & (np.abs(v) >= tiny) & (v != 0)] for v in (before, after))
-    both = np.concatenate([first, second])
-    if not len(both):
-        figure.update_xaxes(title_text="no finite values but zero", row=1, col=1)
-        return []
-    scale = SymLog.fitting(first, second)
-    low, high = float(both.min()), float(both.max())
-    edges = _edges(scale, low, high)
-    counts = [np.histogram(scale.forward(v), edges)[0] for v in (first, second)]
-    values = scale.inverse(edges)
-    values[0], values[-1] = low, high
-    hover = [[number(a), number(b)] for a, b in pairwise(values.tolist())]
-    differ = counts[0] != counts[1]
-    for name, count, shown in (
-        ("before", counts[0], counts[0] > 0),
-        ("after", counts[1], (counts[1] > 0) & differ),
-    ):
-        figure.add_bar(
-            x=((edges[:-1] + edges[1:]) / 2)[shown],
-            y=count[shown],
-            width=np.diff(edges)[shown],
-            customdata=np.c_[np.asarray(hover, dtype=object), counts[0], counts[1]][shown],
-            hovertemplate=_BIN_HOVER,
-            **_bar(name),
-        )
-    positions, labels = scale.ticks(low, high)
-    figure.update_xaxes(
-        title_text=f"value, from {number(low)} to {number(high)}",
-        tickvals=positions,
-        ticktext=labels,
-        tickangle=0,
-        showgrid=False,
-        row=1,
-        col=1,
-    )
-    return [float(n) for count in counts for n in count]
-
-
-def _edges(scale: SymLog, low: float, high: float) -> np.ndarray:
-    left, right = (float(p) for p in scale.forward([low, high]))
-    if left == right:
-        left, right = left - 0.5, right + 0.5
-    return np.linspace(left, right, _BINS + 1)
-
-
-def _bar(name: str) -> dict[str, object]:
-    if name == "before":
-        return {"name": "before (golden)", "marker": {"color": GOLDEN_FILL, "line": {"width": 0}}}
-    line = {"color": FAULTY, "width": 1.5}
-    return {
-        "name": "after (faulty), where it differs",
-        "marker": {"color": FAULTY_FILL, "line": line},
-    }
-
-
-class _Special(NamedTuple):
-    name: str
-    before: int
-    after: int
-
-
-def special_counts(before: np.ndarray, after: np.ndarray, tiny: float) -> list[_Special]:
-    """How many values are zero, subnormal, -Inf, +Inf and NaN, before and after."""
-    tests: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-        "zero": lambda v: v == 0,
-        "subnormal": lambda v: (v != 0) & (np.abs(v) < tiny),
-        "-Inf": np.isneginf,
-        "+Inf": np.isposinf,
-        "NaN": np.isnan,
-    }
-    found = [
-        _Special(n, int(test(before).sum()), int(test(after).sum())) for n, test in tests.items()
-    ]
-    return [s for s in found if s.name != "subnormal" or s.before or s.after]
-
-
-def _add_specials(
-    figure: go.Figure, before: np.ndarray, after: np.ndarray, tiny: float
-) -> list[float]:
-    """Bars of what has no place on the axis, counts below; returns the counts."""
-    specials = special_counts(before, after, tiny)
-    places = list(range(len(specials)))
-    for name, offset in (("before", -0.36), ("after", 0.0)):
-        figure.add_bar(
-            x=places,
-            y=[getattr(special, name) for special in specials],
-            customdata=[special.name for special in specials],
-            showlegend=False,
-            hovertemplate="%{customdata}<br>" + f"{name} %{{y:,}} elements<extra></extra>",
-            width=0.36,
-            offset=offset,
-            row=1,
-            col=2,
-            **_bar(name),
-        )
-    figure.update_xaxes(
-        tickvals=places,
-        ticktext=[_special_label(special) for special in specials],
-        tickfont={"size": 10},
-        tickangle=0,
-        range=[-0.6, len(specials) - 0.4],
-        showgrid=False,
-        row=1,
-        col=2,
-    )
-    return [float(count) for special in specials for count in special[1:]]
-
-
-def _special_label(special: _Special) -> str:
-    """Name and exact counts: ``NaN``, ``0``, ``→ 14``."""
-    changed = special.after != special.before
-    return f"{special.name}<br>{special.before:,}" + f"<br>→ {special.after:,}" * changed
 
 
 def difference_heatmap(injection: Injection, *, dark: bool = False) -> go.Figure:
@@ -224,7 +36,7 @@ def difference_heatmap(injection: Injection, *, dark: bool = False) -> go.Figure
         injection: One firing.
         dark: Whether the page is dark.
     """
-    whole, title = values_of(injection), _title(injection, "difference")
+    whole, title = values_of(injection), title_of(injection, "difference")
     if whole is None:
         return message(title, "the tensors of this injection were not kept", dark=dark)
     if not whole[0].size:
@@ -245,7 +57,7 @@ def difference_heatmap(injection: Injection, *, dark: bool = False) -> go.Figure
         said.append(f"a cell is the largest change among {block[0]} × {block[1]} elements")
     said.append("○ marks changed elements" if injection.elements else "nothing changed")
     figure.update_layout(height=380, showlegend=False)
-    set_title(figure, title, " · ".join(said), dark=dark)
+    settitle_of(figure, title, " · ".join(said), dark=dark)
     return figure
 
 
@@ -341,9 +153,9 @@ def scatter(injection: Injection, *, dark: bool = False) -> go.Figure:
         injection: One firing.
         dark: Whether the page is dark.
     """
-    before, after, note = _values(injection)
+    before, after, note = values_and_note(injection)
     if not len(before):
-        return message(_title(injection, "golden against faulty"), "no element", dark=dark)
+        return message(title_of(injection, "golden against faulty"), "no element", dark=dark)
     same = (before == after) | (np.isnan(before) & np.isnan(after))
     scale = SymLog.fitting(before, after)
     ends = _ends(before), _ends(np.concatenate([before, after]))
@@ -356,7 +168,7 @@ def scatter(injection: Injection, *, dark: bool = False) -> go.Figure:
     if drawn < len(before):
         note += f" · {drawn:,} of {len(before):,} points drawn, extremes kept"
     figure.update_layout(height=380)
-    set_title(figure, _title(injection, "golden against faulty"), note, dark=dark)
+    settitle_of(figure, title_of(injection, "golden against faulty"), note, dark=dark)
     return figure
 
 

@@ -1,0 +1,399 @@
+"""The text twin of every figure, the tree, and the summary of a run.
+
+    f1 at relu*2:0 (forward, act) in step 0
+      changed 1 of 6 elements (16.67 %)
+      float32, 2 × 3, functional
+      element          value  hex         sign|exponent|mantissa
+      (0, 2)   before    1.0  0x3f800000  0|01111111|00000000000000000000000
+               after   1.125  0x3f900000  0|01111111|00100000000000000000000  bit 20 (mantissa)
+
+Each function has the name of its figure and takes the same record; each returns text
+that fits a terminal of 100 columns and prints nothing.
+
+Limits: long tables keep their first and their worst rows and say how many they leave
+out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from fi_notebook.analysis.course import pairs, relative
+from fi_notebook.analysis.words import percent
+from fi_notebook.core.run import (
+    EFFECTS,
+    Comparison,
+    Difference,
+    Injection,
+    Outcome,
+    Run,
+    StepRecord,
+)
+from fi_notebook.core.stats import STATISTICS
+from fi_notebook.core.tree import Node
+from fi_notebook.report.arrays import values_of
+from fi_notebook.report.heat import HeatTable, by_module, by_rank
+from fi_notebook.report.names import cleaned, shortened
+from fi_notebook.report.numbers import (
+    bit_fields,
+    changed_bits,
+    exact,
+    field_names,
+    hexadecimal,
+    index_text,
+    number,
+    shape_text,
+    share,
+)
+from fi_notebook.report.table import indented, table
+
+__all__ = [
+    "difference_heatmap",
+    "gradients",
+    "injections",
+    "outcome",
+    "propagation",
+    "ranks",
+    "scatter",
+    "summary",
+    "tensor_diff",
+    "training",
+    "tree",
+    "tree_heat",
+]
+
+_STATISTIC_NAMES = {"nan": "NaN", "posinf": "+Inf", "neginf": "-Inf"}
+
+
+def tree(node: Node, depth: int = 3) -> str:
+    """The tree of a step, with the number of calls at or below each node.
+
+    Args:
+        node: The root, from `Trace.tree`.
+        depth: How many levels below the root to show.
+    """
+    lines = list(_tree_lines(node, depth, 0))
+    return table(("", ""), lines, right={1})
+
+
+def _tree_lines(node: Node, depth: int, level: int) -> Iterable[tuple[str, str]]:
+    name = f"{'  ' * level}{shortened(node.name, 44)}"
+    detail = f"  {shortened(node.detail, 24)}" if node.detail else ""
+    hidden = f"  (+{len(node.children)} below)" if node.children and depth == 0 else ""
+    yield f"{name}{detail}{hidden}", _plural(node.calls, "call")
+    if depth > 0:
+        for child in node.children:
+            yield from _tree_lines(child, depth - 1, level + 1)
+
+
+def _plural(count: int, word: str) -> str:
+    return f"{count:,} {word}{'s' * (count != 1)}"
+
+
+def injections(found: Iterable[Injection], limit: int = 8) -> str:
+    """Every firing with the elements that it changed.
+
+    Args:
+        found: The firings; a `Run` is one such series.
+        limit: How many elements to show of each.
+    """
+    blocks = [tensor_diff(injection, limit) for injection in found]
+    return "\n\n".join(blocks) or "no fault struck"
+
+
+def tensor_diff(injection: Injection, limit: int = 8) -> str:
+    """The struck tensor before and after: statistics, and the changed elements with bits.
+
+    Args:
+        injection: One firing.
+        limit: How many elements to show.
+    """
+    site = injection.site
+    numel = int(np.prod(injection.before.shape, dtype=np.int64))
+    where = ", ".join(cleaned(part) for part in (site.phase, site.module) if part)
+    parts = [
+        f"{cleaned(injection.fault)} at {cleaned(site)} ({where}) in step {injection.step}",
+        f"changed {share(injection.changed, numel, 'elements')}",
+        f"{site.dtype}, {shape_text(injection.before.shape)}, {injection.kind}",
+        injection.note,
+        _statistics(injection),
+        _elements(injection, limit),
+    ]
+    head, *rest = [part for part in parts if part]
+    return "\n".join([head, *map(indented, rest)])
+
+
+def _statistics(injection: Injection) -> str:
+    before, after = injection.before, injection.after
+    values = [
+        (_STATISTIC_NAMES.get(name, name), getattr(before, name), getattr(after, name))
+        for name in STATISTICS
+    ]
+    cells = [
+        [name, *map(number, (first, second)), "" if _same(first, second) else "*"]
+        for name, first, second in values
+    ]
+    return table(("", "before", "after", ""), cells, right={1, 2})
+
+
+def _same(first: float, second: float) -> bool:
+    return first == second or (np.isnan(first) and np.isnan(second))
+
+
+def _elements(injection: Injection, limit: int) -> str:
+    shown, dtype = injection.elements[:limit], injection.site.dtype
+    if not shown:
+        return ""
+    rows = []
+    for change in shown:
+        bits = (change.before_bits, change.after_bits)
+        values = [exact(v, dtype) for v in (change.before, change.after)]
+        names = [index_text(change.index), ""]
+        notes = ["", changed_bits(change, dtype)]
+        rows += [
+            [name, word, value, hexadecimal(raw, dtype), bit_fields(raw, dtype), note]
+            for name, word, value, raw, note in zip(
+                names, ("before", "after"), values, bits, notes, strict=True
+            )
+        ]
+    text = table(("element", "", "value", "hex", field_names(dtype), ""), rows, right={2})
+    left = injection.changed - len(shown)
+    return f"{text}\n… and {left:,} more changed elements" if left > 0 else text
+
+
+def difference_heatmap(injection: Injection, limit: int = 8) -> str:
+    """The elements that changed most, by the size of the difference.
+
+    Args:
+        injection: One firing.
+        limit: How many elements to show.
+    """
+    changes = sorted(injection.elements, key=lambda c: _size(c.before, c.after), reverse=True)
+    if not changes:
+        return f"{cleaned(injection.site)}: no element changed"
+    dtype = injection.site.dtype
+    rows = [
+        [
+            index_text(c.index),
+            exact(c.before, dtype),
+            exact(c.after, dtype),
+            _gap(c.before, c.after),
+        ]
+        for c in changes[:limit]
+    ]
+    return table(("element", "before", "after", "difference"), rows, right={1, 2, 3})
+
+
+def _size(before: complex, after: complex) -> float:
+    apart = abs(after - before)
+    return float("inf") if np.isnan(apart) else float(apart)
+
+
+def _gap(before: complex, after: complex) -> str:
+    return number(after - before) if np.isfinite(after) and np.isfinite(before) else "-"
+
+
+def scatter(injection: Injection) -> str:
+    """How the faulty values lie beside the golden ones."""
+    whole = values_of(injection)
+    if whole is None:
+        return f"{cleaned(injection.site)}: the tensors of this injection were not kept"
+    before, after = whole
+    changed = ~((before == after) | (np.isnan(before) & np.isnan(after)))
+    tests = {
+        "unchanged": ~changed,
+        "larger": changed & (after > before),
+        "smaller": changed & (after < before),
+        "new NaN": changed & np.isnan(after),
+        "other sign": changed & (np.sign(before) * np.sign(after) < 0),
+    }
+    rows = [[name, share(int(test.sum()), before.size)] for name, test in tests.items()]
+    return f"{cleaned(injection.site)}, faulty against golden:\n{indented(table(('', ''), rows))}"
+
+
+def propagation(comparison: Comparison, limit: int = 20) -> str:
+    """How the error ran through the calls: the first and the worst that differ.
+
+    Args:
+        comparison: The faulty run against the golden run.
+        limit: How many rows to show.
+    """
+    rows = np.flatnonzero(comparison.columns["effect"] != EFFECTS.index("equal"))
+    head = f"different: {share(len(comparison.diverged), len(comparison), 'outputs')}"
+    if not len(rows):
+        return f"{head}; every output of every call is bit-equal"
+    kept = _first_and_worst(comparison, rows, limit)
+    header = ("", "site", "phase", "module", "relative L2", "changed", "effect")
+    body = table(header, [_call_row(comparison, int(row)) for row in kept], right={0, 4, 5})
+    effects = comparison.columns["effect"][rows]
+    counts = [f"{int((effects == n).sum()):,} {name}" for n, name in enumerate(EFFECTS) if n]
+    lines = [head, ", ".join(c for c in counts if not c.startswith("0 ")), indented(body)]
+    if len(kept) < len(rows):
+        lines.append(f"  … {len(rows) - len(kept):,} more, none with a larger error")
+    if comparison.structural:
+        lines.append(f"the runs make different calls: {cleaned(comparison.structural)}")
+    return "\n".join(lines)
+
+
+def _first_and_worst(comparison: Comparison, rows: np.ndarray, limit: int) -> np.ndarray:
+    if len(rows) <= limit:
+        return rows
+    first, rest = rows[: limit // 2], rows[limit // 2 :]
+    columns = comparison.columns
+    bad = np.maximum(columns["new_nan"][rest], 0) + np.maximum(columns["new_inf"][rest], 0)
+    error = np.nan_to_num(columns["relative_l2"][rest], nan=0.0, posinf=np.inf)
+    worst = rest[np.lexsort((-error, -bad))[: limit - len(first)]]
+    return np.sort(np.concatenate([first, worst]))
+
+
+def _call_row(comparison: Comparison, row: int) -> list[str]:
+    site, columns = comparison.site(row), comparison.columns
+    bad = [(int(columns[name][row]), name[4:]) for name in ("new_nan", "new_inf")]
+    marks = [
+        f"{count:,} new {name.replace('nan', 'NaN').replace('inf', 'Inf')}"
+        for count, name in bad
+        if count > 0
+    ]
+    changed = int(columns["changed"][row])
+    return [
+        f"{row + 1:,}",
+        shortened(site, 30),
+        site.phase,
+        shortened(site.module, 24),
+        number(float(columns["relative_l2"][row])),
+        "?" if changed < 0 else f"{changed:,}/{int(columns['numel'][row]):,}",
+        ", ".join([comparison.effect(row), *marks]),
+    ]
+
+
+def gradients(comparison: Comparison, limit: int = 20) -> str:
+    """Loss, gradients and everything that the update wrote, by name.
+
+    Args:
+        comparison: The faulty run against the golden run.
+        limit: How many names to show of each kind.
+    """
+    kinds = (
+        ("gradients", comparison.gradients),
+        ("parameters", comparison.parameters),
+        ("buffers", comparison.buffers),
+        ("optimizer state", comparison.optimizer_state),
+    )
+    blocks = [_differences(kind, found, limit) for kind, found in kinds if found]
+    return "\n".join([_scalar(comparison.loss), _scalar(comparison.gradient_norm), *blocks])
+
+
+def _scalar(difference: Difference) -> str:
+    if difference.equal:
+        return f"{difference.name}: bit-equal"
+    far = percent(relative(difference.golden, difference.faulty))
+    values = f"{number(difference.golden)} → {number(difference.faulty)}"
+    return f"{difference.name}: {values} ({far} apart)"
+
+
+def _differences(kind: str, found: Sequence[Difference], limit: int) -> str:
+    moved = [d for d in found if not d.equal]
+    head = f"{kind}: different are {share(len(moved), len(found))}"
+    worst = sorted(moved, key=lambda d: (-(d.new_nan + d.new_inf), -d.relative_l2))[:limit]
+    rows = [
+        [
+            shortened(d.name, 44),
+            number(d.relative_l2),
+            number(d.max_abs),
+            f"{d.changed:,}/{d.numel:,}",
+            f"{d.new_nan:,}",
+            f"{d.new_inf:,}",
+        ]
+        for d in worst
+    ]
+    header = ("", "relative L2", "max |Δ|", "changed", "NaN", "Inf")
+    body = indented(table(header, rows, right={1, 2, 3, 4, 5})) if rows else ""
+    left = f"  … {len(moved) - len(worst):,} more" if len(moved) > len(worst) else ""
+    return "\n".join(part for part in (head, body, left) if part)
+
+
+def tree_heat(comparison: Comparison) -> str:
+    """The largest error at or below each module, phase by phase."""
+    return _heat(by_module(comparison), "module")
+
+
+def ranks(comparisons: Mapping[int, Comparison]) -> str:
+    """The largest error of each rank, phase by phase."""
+    return _heat(by_rank(comparisons), "rank")
+
+
+def _heat(heat: HeatTable, name: str) -> str:
+    texts = heat.texts()
+    rows = [[shortened(row, 44), *texts[n]] for n, row in enumerate(heat.rows)]
+    return table((name, *heat.columns), rows, right=set(range(1, len(heat.columns) + 1)))
+
+
+def training(run: Run, limit: int = 24) -> str:
+    """Loss, gradient norm, parameters and metrics of each step, golden and faulty.
+
+    Args:
+        run: A replay of one or more steps.
+        limit: How many steps to show.
+    """
+    both = pairs(run.golden, run.faulty)
+    if not both:
+        return "no step was completed"
+    metrics = list(dict.fromkeys(name for record in run.golden for name in record.metrics))
+    header = ["step", *_pair_names("loss"), *_pair_names("gradient norm"), "distance"]
+    header += [name for metric in metrics for name in _pair_names(cleaned(metric))]
+    struck = {injection.step for injection in run.injections}
+    rows = [_step_row(golden, faulty, metrics, struck) for golden, faulty in both]
+    cut = limit // 2
+    gap = [["…", *[""] * (len(header) - 1)]]
+    shown = rows if len(rows) <= limit else [*rows[:cut], *gap, *rows[-cut:]]
+    body = table(header, shown, right=set(range(len(header))))
+    legend = "* a fault struck; distance: relative L2 of all parameters from the golden run"
+    missing = len(run.golden) - len(both)
+    lost = f"\nthe faulty run made {missing} steps fewer than the golden run" if missing else ""
+    return f"{body}\n{legend}{lost}"
+
+
+def _pair_names(name: str) -> tuple[str, str]:
+    return f"{name} golden", "faulty"
+
+
+def _step_row(
+    golden: StepRecord, faulty: StepRecord, metrics: Sequence[str], struck: set[int]
+) -> list[str]:
+    values = [golden.loss, faulty.loss, golden.gradient_norm, faulty.gradient_norm]
+    values.append(faulty.parameter_distance)
+    for name in metrics:
+        values += [record.metrics.get(name, float("nan")) for record in (golden, faulty)]
+    mark = "* " if faulty.step in struck else ""
+    return [f"{mark}{faulty.step}", *map(number, values)]
+
+
+def outcome(judged: Outcome) -> str:
+    """The outcome in words, and which detectors would have fired."""
+    found = ", ".join(judged.detected_by)
+    return f"{judged}\ndetected by: {found}" if found else str(judged)
+
+
+def summary(run: Run) -> str:
+    """All of a run: plan, injections, propagation, what the update got, outcome."""
+    plan = [f"{fault} [{run.status(fault.id)}]" for fault in run.plan]
+    missed = [f"{missed.fault}: {missed.reason}" for missed in run.not_injected]
+    sections = {
+        "outcome": outcome(run.outcome),
+        "plan": cleaned_lines(plan) or "no fault",
+        "not injected": cleaned_lines(missed),
+        "injections": injections(run),
+        "propagation": propagation(run.comparison),
+        "update": gradients(run.comparison),
+        "training": training(run),
+        "notes": cleaned_lines([*run.comparison.notes, *run.messages]),
+        "error": run.error,
+    }
+    return "\n\n".join(f"{name}\n{indented(text)}" for name, text in sections.items() if text)
+
+
+def cleaned_lines(lines: Iterable[object]) -> str:
+    """Several texts, one line each."""
+    return "\n".join(cleaned(line) for line in lines)
