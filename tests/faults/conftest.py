@@ -1,0 +1,16 @@
+"""What the tests of fault models share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+HALF = pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Expect torch's own warning, once a process, that complex32 is experimental."""
+    for item in items:
+        if item.path.is_relative_to(Path(__file__).parent):
+            item.add_marker(HALF)

@@ -1,0 +1,45 @@
+"""Generators from identity."""
+
+from __future__ import annotations
+
+import hashlib
+
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fi_notebook import faults
+
+
+def draw(*identity: object) -> list[int]:
+    """A few draws of the generator of an identity."""
+    return torch.randint(1 << 60, (4,), generator=faults.generator(*identity)).tolist()  # type: ignore[arg-type]
+
+
+@given(st.integers(), st.lists(st.one_of(st.text(), st.integers())))
+def test_the_same_identity_draws_the_same(seed: int, identity: list[object]) -> None:
+    """In any order of calls."""
+    first = draw(seed, *identity)
+    draw(seed + 1, "other")
+    assert draw(seed, *identity) == first
+
+
+def test_whatever_differs_draws_differently() -> None:
+    """Seed, fault, rank, step, call and output each count, and text is no number."""
+    identities = [(0,), (1,), (0, "f1"), (0, "f2"), (0, "f1", 1), (0, "f1", "1"), (0, "f", 1, 1)]
+    assert len({tuple(draw(*identity)) for identity in identities}) == len(identities)
+
+
+def test_these_draws_never_change() -> None:
+    """A saved plan strikes the same elements in every version."""
+    digest = hashlib.sha256(b'[7, "f1", 0]').digest()
+    seed = int.from_bytes(digest[:8], "big") >> 1
+    assert faults.generator(7, "f1", 0).initial_seed() == seed == 5911582245396338648
+
+
+def test_the_global_generator_does_not_move() -> None:
+    """Neither by making a generator nor by drawing from it."""
+    before = torch.get_rng_state()
+    for name in ("bitflip", "random", "random_finite", "noise", "permute", "wrong_address"):
+        faults.apply(torch.randn(50, generator=faults.generator(1)), name, {"count": 5}, seed=9)
+    assert torch.equal(torch.get_rng_state(), before)
