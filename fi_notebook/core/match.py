@@ -18,7 +18,7 @@ from typing import NamedTuple
 from fi_notebook.core.site import ALL_PARAMETERS, LOSS_FUNCTION, OUTSIDE, Frame
 from fi_notebook.errors import SiteError, did_you_mean
 
-__all__ = ["CodeFilter", "check_modules", "module_matches", "unwrapped"]
+__all__ = ["CodeFilter", "check_modules", "has_module", "module_matches", "unwrapped"]
 
 _WRAPPERS = ("_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module")
 _NOT_MODULES = (LOSS_FUNCTION, OUTSIDE, ALL_PARAMETERS)
@@ -70,8 +70,13 @@ def check_modules(patterns: Iterable[str], known: Iterable[str]) -> None:
     """
     names = [*known, LOSS_FUNCTION, OUTSIDE]
     for pattern in patterns:
-        if not any(module_matches(pattern, (name,)) for name in names):
+        if not has_module(pattern, names):
             raise SiteError(f"no module {pattern!r}{did_you_mean(pattern, names)}")
+
+
+def has_module(pattern: str, known: Iterable[str]) -> bool:
+    """Whether a module filter chooses anything at all among these names."""
+    return any(module_matches(pattern, (name,)) for name in (*known, LOSS_FUNCTION, OUTSIDE))
 
 
 class CodeFilter(NamedTuple):

@@ -88,22 +88,25 @@ class Aim:
 
     def in_filters(self, call: Call) -> bool:
         """Whether a call is in the fault's modules, lines and phases, whatever its operator."""
-        return (
-            call.phase in self._phases
-            and (self._modules is None or call.module in self._modules)
-            and self._at_code(call)
-        )
+        return not self._outside(call)
+
+    def _outside(self, call: Call) -> str:
+        """Which of the fault's filters a call is outside of, or ``""``."""
+        if call.phase not in self._phases:
+            return "phases"
+        if self._modules is not None and call.module not in self._modules:
+            return "modules"
+        return "" if self._at_code(call) else "code"
 
     def _in_scope(self, call: Call) -> bool:
-        if self.in_filters(call):
-            return True
-        if self.fault.target.call is not None:
+        outside = self._outside(call)
+        if outside and self.fault.target.call is not None:
             where = self.watch.table.infos[call.module].path
             self.refusal = (
-                f"{call.op}*{call.number} was made in phase {PHASES[call.phase]}, module "
-                f"{where!r}, which is outside the fault's modules, code or direction"
+                f"{call.op}*{call.number} was made in phase {PHASES[call.phase]!r}, module "
+                f"{where!r}, which is outside the fault's {outside}"
             )
-        return False
+        return not outside
 
     def _is_overload(self, call: Call) -> bool:
         wanted = self.fault.target.overload

@@ -163,7 +163,7 @@ class Watch:
         self.after_backward = False
         self.begins: list[Callable[[nn.Module], None]] = []
         self.optimizer_begins: list[Callable[[Optimizer], None]] = []
-        self.optimizer_ends: list[Callable[[], None]] = []
+        self.optimizer_ends: list[Callable[[Optimizer], None]] = []
         clock.on_optimizer = self._enter_optimizer
         clock.on_update = self._leave_optimizer
 
@@ -203,9 +203,9 @@ class Watch:
         for listener in self.optimizer_begins:
             listener(optimizer)
 
-    def _leave_optimizer(self) -> None:
+    def _leave_optimizer(self, optimizer: Optimizer) -> None:
         for listener in self.optimizer_ends:
-            listener()
+            listener(optimizer)
 
 
 class Interceptor(TorchDispatchMode):

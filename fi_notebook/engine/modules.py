@@ -117,7 +117,7 @@ class ModuleScope:
     def install(self) -> None:
         """Put the global hooks on."""
         self._handles = [
-            register_module_forward_pre_hook(self._enter),
+            register_module_forward_pre_hook(self.enter),
             register_module_forward_hook(self._leave, always_call=True),
         ]
 
@@ -133,7 +133,8 @@ class ModuleScope:
         stack = self._stacks.get(threading.get_ident())
         return stack[-1] if stack else None
 
-    def _enter(self, module: nn.Module, _inputs: Any) -> None:
+    def enter(self, module: nn.Module, _inputs: Any = None) -> None:
+        """A module begins its forward."""
         if torch.compiler.is_compiling():
             return
         row = self.table.row(module)

@@ -180,6 +180,7 @@ def run_step(
         returned = _observed(setup, number, Interceptor(watch, observers))
         result.loss = _scalar(returned, recorder.loss)
         gradients.take_rest()
+        striker.stored.undo()
         result.state = TrainingState.take(setup.model, clock.optimizers)
     except Exception as error:  # noqa: BLE001  # whatever a step raises is its result
         result.error = error

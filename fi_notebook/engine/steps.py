@@ -61,10 +61,11 @@ class StepClock:
         self._optimizer_nodes: list[Any] = []
         self._one_step = one_step
         self._due = True
+        self._forwards = 0  # since an optimizer last stepped
         self._warned = False
         self._handles: list[Any] = []
         self.on_optimizer: Callable[[Optimizer], None] | None = None
-        self.on_update: Callable[[], None] | None = None
+        self.on_update: Callable[[Optimizer], None] | None = None
 
     def install(self) -> None:
         """Watch the optimizers and ``zero_grad``."""
@@ -107,7 +108,18 @@ class StepClock:
         else:
             self.micro_batch += 1
         self._due = False
+        self._forwards += 1
         return begins
+
+    def count_hidden_step(self, optimizer: Optimizer) -> None:
+        """Count a step whose forward ran no hook: its optimizer stepped and none was seen."""
+        if optimizer is not self.optimizers[0]:
+            return
+        if self._forwards == 0:
+            self.step += 1
+            self.micro_batch = 0
+            self._due = True
+        self._forwards = 0
 
     def _warn_of_disagreement(self, begins: bool) -> None:
         if self._warned or not self.begun or begins == self._due:
@@ -156,7 +168,7 @@ class StepClock:
             self._optimizer_nodes.pop()
         self._due = self.begun
         if self.on_update is not None:
-            self.on_update()
+            self.on_update(optimizer)
 
     def leave_interrupted_optimizer(self) -> None:
         """Forget optimizer steps that raised: a raising closure fires no post hook."""

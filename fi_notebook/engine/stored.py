@@ -58,7 +58,7 @@ class StoredStriker:
         if self._aims:
             watch.begins.append(self._before_forward)
             watch.optimizer_begins.append(self._before_optimizer)
-            watch.optimizer_ends.append(self.undo)
+            watch.optimizer_ends.append(lambda _optimizer: self.undo())
 
     def undo(self, kinds: Sequence[str] | None = None) -> None:
         """Give transient strikes their right elements back."""

@@ -1,0 +1,95 @@
+"""The structured twin of the log: one JSON line per injection, as it happens.
+
+    {"event": "injection", "fault": "f1", "site": "relu*2:0", "step": 0, "rank": 0, …}
+    {"event": "not_injected", "fault": "f2", "reason": "…"}
+    {"event": "end", "step": 20}
+
+Each line is written and flushed whole, so a run that is killed leaves whole lines.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from fi_notebook.core.run import ElementChange, Injection, NotInjected
+from fi_notebook.core.stats import TensorStats
+
+__all__ = ["EventFile"]
+
+
+class EventFile:
+    """A file of JSON lines.
+
+    Args:
+        path: The file; lines are added to what it holds.
+
+    Raises:
+        OSError: The folder does not exist or cannot be written.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        """Open the file, so that a wrong path fails before the training begins."""
+        self._file = Path(path).open("a", encoding="utf-8")
+
+    def write(self, injection: Injection, model: str) -> None:
+        """Write one injection."""
+        site = injection.site
+        self._line(
+            {
+                "event": "injection",
+                "fault": injection.fault,
+                "model": model,
+                "site": str(site),
+                "step": injection.step,
+                "rank": injection.rank,
+                "phase": site.phase,
+                "module": site.module,
+                "parameter": site.parameter,
+                "code": [frame.label for frame in site.code],
+                "kind": injection.kind,
+                "changed": injection.changed,
+                "before": _stats(injection.before),
+                "after": _stats(injection.after),
+                "elements": [_change(change) for change in injection.elements],
+                "note": injection.note,
+            }
+        )
+
+    def finish(self, missed: Iterable[NotInjected], step: int) -> None:
+        """Write what did not fire and how far training came, and close."""
+        for one in missed:
+            self._line({"event": "not_injected", "fault": one.fault, "reason": one.reason})
+        self._line({"event": "end", "step": step})
+        self._file.close()
+
+    def _line(self, mapping: dict[str, Any]) -> None:
+        self._file.write(json.dumps(mapping, allow_nan=False) + "\n")
+        self._file.flush()
+
+
+def _stats(stats: TensorStats) -> dict[str, Any]:
+    return {name: _number(value) for name, value in asdict(stats).items()}
+
+
+def _change(change: ElementChange) -> dict[str, Any]:
+    return {
+        "index": list(change.index),
+        "before": _number(change.before),
+        "after": _number(change.after),
+        "before_bits": change.before_bits,
+        "after_bits": change.after_bits,
+    }
+
+
+def _number(value: Any) -> Any:
+    """A value as JSON holds it: NaN and the infinities as text, complex as two parts."""
+    if isinstance(value, complex):
+        return [_number(value.real), _number(value.imag)]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value

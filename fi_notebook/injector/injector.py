@@ -1,0 +1,297 @@
+"""The headless injector of a training loop.
+
+    injector = Injector("injector.json", model=model)
+    for batch in data: …                  # the loop as it was
+    print(injector.report())
+
+The dispatch mode is on in the steps that the plan lists and off in between; it goes on
+and off at the first forward of a step. A compiled model runs eagerly in listed steps
+and compiled again after them.
+
+Limits: hooks stay on until `close`, the end of a ``with`` block, or the end of the
+process; steps of a model compiled in place (``model.compile()``) are counted by its
+optimizer's steps, since its forward then runs no hook.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import torch
+from torch import nn
+from torch.optim import Optimizer
+
+from fi_notebook import faults
+from fi_notebook.core.fault import Fault, FaultPlan
+from fi_notebook.core.match import has_module
+from fi_notebook.core.run import Injection, NotInjected
+from fi_notebook.engine import arming
+from fi_notebook.engine.inject import Striker
+from fi_notebook.engine.intercept import Entered, Interceptor, Watch
+from fi_notebook.engine.source import SourceStacks
+from fi_notebook.engine.steps import StepClock
+from fi_notebook.errors import FaultError, SiteError
+from fi_notebook.injector.events import EventFile
+from fi_notebook.injector.log import CallLog
+
+__all__ = ["Injector"]
+
+logger = logging.getLogger("fi_notebook")
+
+
+class Injector:
+    """Strikes a model's training with the faults of a plan.
+
+    Args:
+        config: Path of ``injector.json``, what it holds, or a `FaultPlan`.
+        model: The model; only its training is in scope.
+        optimizer: Its optimizer, or several; found when they step if left out.
+        micro_batch_per_step: Outermost forwards per step, for gradient accumulation;
+            found from when the gradients are cleared if left out.
+        start_step: Number of the first step, where training is resumed.
+        rank: Rank of this process; asked of ``torch.distributed`` if left out.
+        events: File for one JSON line per injection, or None.
+        verbosity: ``quiet``, ``normal`` or ``verbose``; as the plan says if left out.
+
+    Raises:
+        PlanError: The config cannot be read; names the place in it.
+        TypeError: The model is no module.
+    """
+
+    def __init__(
+        self,
+        config: str | Path | Mapping[str, Any] | FaultPlan,
+        *,
+        model: nn.Module,
+        optimizer: Optimizer | Iterable[Optimizer] | None = None,
+        micro_batch_per_step: int | None = None,
+        start_step: int = 0,
+        rank: int | None = None,
+        events: str | Path | None = None,
+        verbosity: str | None = None,
+    ) -> None:
+        """Attach to the model's training; nothing of the model itself is changed."""
+        if not isinstance(model, nn.Module):
+            raise TypeError(f"model is {type(model).__name__}; expected a torch.nn.Module")
+        _check_count("micro_batch_per_step", micro_batch_per_step, 1)
+        _check_count("start_step", start_step, 0)
+        self.plan = FaultPlan.load(config)
+        self._closed = False
+        self._given_rank = rank
+        self._stance: Any = None
+        self._entered: Entered | None = None
+        self._events = None if events is None else EventFile(events)
+        self._clock = StepClock(
+            model, micro_batch_per_step=micro_batch_per_step, start_step=start_step
+        )
+        if optimizer is not None:
+            given = (optimizer,) if isinstance(optimizer, Optimizer) else tuple(optimizer)
+            self._clock.optimizers += given
+        self._watch = Watch(model, self._clock, SourceStacks())
+        self._refused: dict[str, str] = {}
+        aimed = [fault for fault in map(self._aimed, self.plan) if fault is not None]
+        self._striker = Striker(aimed, self._watch, fired=self._fired)
+        self._log = CallLog(self.plan, self._watch, verbosity or self.plan.verbosity)
+        self._mode = Interceptor(self._watch, [self._striker, self._log])
+        self._watch.begins.append(self._on_forward)
+        self._watch.optimizer_ends.append(self._on_update)
+        self._watch.install()
+        self._prepare(start_step)
+        atexit.register(self.close)
+
+    # what a script asks
+
+    @property
+    def injections(self) -> list[Injection]:
+        """Every firing so far, in order."""
+        return list(self._striker.injections)
+
+    @property
+    def not_injected(self) -> tuple[NotInjected, ...]:
+        """Every enabled fault that has not fired so far, with the reason."""
+        refused = tuple(NotInjected(name, why) for name, why in self._refused.items())
+        return (*refused, *self._striker.not_injected())
+
+    @property
+    def step(self) -> int:
+        """The step that is being made, -1 before the first."""
+        return self._clock.step
+
+    def report(self) -> str:
+        """What fired and what did not, and why; several lines of text."""
+        steps = "no step was made" if self.step < 0 else f"training came to step {self.step}"
+        lines = [f"{len(self._striker.injections)} injections, {steps}"]
+        lines += [_line(injection) for injection in self._striker.injections]
+        lines += [f"  {n.fault} was not injected: {n.reason}" for n in self.not_injected]
+        return "\n".join(lines)
+
+    def close(self) -> None:
+        """Detach from the training; may be called any number of times."""
+        if self._closed:
+            return
+        self._closed = True
+        atexit.unregister(self.close)
+        try:
+            self._striker.stored.undo()
+            self._leave()
+        finally:
+            self._release_stance()
+            self._watch.remove()
+        self._log.finish()
+        for missed in self.not_injected:
+            logger.warning("%s was not injected: %s", missed.fault, missed.reason)
+        if self._events is not None:
+            self._events.finish(self.not_injected, self.step)
+
+    def __enter__(self) -> Injector:
+        """The injector itself; it is closed when the block is left."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close, whatever the block raised."""
+        self.close()
+
+    def state_dict(self) -> dict[str, Any]:
+        """How far it came, for a checkpoint: the next step and how often each fault fired."""
+        fired = {aim.fault.id: aim.fired for aim in self._striker.aims}
+        return {"next_step": self.step + 1, "fired": fired}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Count on from a checkpoint.
+
+        Raises:
+            ValueError: It is not what `state_dict` gave, or training has begun.
+        """
+        if self._clock.begun:
+            raise ValueError("training has begun; load the state before the first step")
+        if not isinstance(state.get("next_step"), int) or not isinstance(state.get("fired"), dict):
+            raise ValueError(
+                f"expected what Injector.state_dict() gave, with 'next_step' and 'fired'; "
+                f"got {sorted(map(str, state))}"
+            )
+        self._clock.step = int(state["next_step"]) - 1
+        self._striker.count(state["fired"])
+        self._prepare(self._clock.step + 1)
+
+    def attach_to_running_forward(self) -> None:
+        """Count the forward of the model that is running now, whose start was missed."""
+        self._watch.scope.enter(self._watch.table.model)
+
+    # what training tells
+
+    def _aimed(self, fault: Fault) -> Fault | None:
+        """The fault as it can be aimed at this model; what cannot is reported and left out.
+
+        Unknown modules are left out of its filter, and the rest goes on.
+        """
+        table = self._watch.table
+        known = [m for m in fault.modules or () if has_module(m, table.names)]
+        if fault.modules is not None and (known or not fault.modules):
+            fault = replace(fault, modules=tuple(known))
+        try:
+            arming.check_filters(fault, table.model)
+        except (SiteError, FaultError) as error:
+            logger.error("%s: %s", fault.id, error)
+            self._refused[fault.id] = str(error)
+            return None
+        return fault
+
+    def _on_forward(self, _module: nn.Module) -> None:
+        """An outermost training forward begins."""
+        if self._entered is not None:
+            self._entered.restack()
+        if self._clock.micro_batch == 0:
+            self._striker.rank = self._rank
+            self._begin_step(self._clock.step)
+
+    def _begin_step(self, step: int) -> None:
+        for aim in self._striker.aims:
+            aim.rank = self._striker.rank
+            aim.last_step = max(aim.last_step, step)
+        if self._is_listed(step):
+            if self._entered is None:
+                self._mode.row = 0
+                self._entered = Entered(self._mode)
+            self._log.begin_step(step)
+        else:
+            self._leave()
+            self._release_stance()
+
+    def _is_listed(self, step: int) -> bool:
+        return self._striker.due(step) or self._log.lists(step)
+
+    def _on_update(self, optimizer: Optimizer) -> None:
+        """An optimizer has stepped: the next forward may begin a step."""
+        if self._entered is not None:
+            self._entered.restack()
+        if _may_be_compiled(self._watch):
+            self._clock.count_hidden_step(optimizer)
+        self._prepare(self._clock.step + 1)
+
+    def _prepare(self, step: int) -> None:
+        """Force compiled functions to run eagerly where the next step is listed."""
+        if self._stance is None and self._is_listed(step) and _may_be_compiled(self._watch):
+            logger.warning(
+                "the model is compiled; it runs eagerly in the steps that the plan lists"
+            )
+            self._stance = torch.compiler.set_stance("force_eager")
+
+    def _release_stance(self) -> None:
+        if self._stance is not None:
+            self._stance.__exit__(None, None, None)
+            self._stance = None
+
+    def _leave(self) -> None:
+        if self._entered is not None:
+            entered, self._entered = self._entered, None
+            entered.leave()
+
+    def _fired(self, injection: Injection) -> None:
+        if self._events is not None:
+            self._events.write(injection, faults.get(self.plan[injection.fault].model).name)
+
+    @property
+    def _rank(self) -> int:
+        if self._given_rank is not None:
+            return self._given_rank
+        if torch.distributed.is_available() and torch.distributed.is_initialized():
+            return torch.distributed.get_rank()
+        return int(os.environ.get("RANK", "0"))
+
+
+def _line(injection: Injection) -> str:
+    what = f"{injection.changed} of {_count(injection.site.shape)} elements changed"
+    note = f"; {injection.note}" if injection.note else ""
+    return f"  step {injection.step}: {injection.fault} struck {injection.site}, {what}{note}"
+
+
+def _count(shape: tuple[int, ...]) -> int:
+    count = 1
+    for size in shape:
+        count *= size
+    return count
+
+
+def _may_be_compiled(watch: Watch) -> bool:
+    """Whether the model was compiled in place, so that its forward runs no hook."""
+    modules = watch.table.model.modules()
+    return any(getattr(module, "_compiled_call_impl", None) is not None for module in modules)
+
+
+def _check_count(name: str, value: int | None, low: int) -> None:
+    if value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, int) or value < low:
+        raise ValueError(f"{name} is {value!r}; expected a whole number from {low}")

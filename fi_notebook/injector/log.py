@@ -1,0 +1,191 @@
+"""What an injector says while it trains, in the seed's words.
+
+    current step 0. Restart counting
+    forward start
+    layer.layers.6*step0*addmm*4
+    forward ended. Expecting to forward loss function
+    loss function*step0*nll_loss_forward*1
+    output is tuple, types are Tensor|Tensor
+    backward start
+
+Calls in the plan's modules and lines are logged in the steps that it lists; calls of
+the loss function always. Ignored operators are counted and not logged. Everything goes
+to the logger ``fi_notebook``, which the package never configures.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from fi_notebook.core.fault import FaultPlan
+from fi_notebook.core.match import CodeFilter, module_matches
+from fi_notebook.core.site import PHASES
+from fi_notebook.engine.intercept import FOLDED, Call, Watch
+from fi_notebook.engine.outputs import outputs
+from fi_notebook.errors import did_you_mean
+
+__all__ = ["DEFAULT_IGNORED", "CallLog"]
+
+logger = logging.getLogger("fi_notebook")
+
+DEFAULT_IGNORED = FOLDED | {
+    "_unsafe_view",
+    "arange",
+    "as_strided",
+    "clone",
+    "expand",
+    "full",
+    "full_like",
+    "ones",
+    "ones_like",
+    "slice",
+    "split",
+    "unsqueeze",
+    "squeeze",
+    "view",
+    "zeros",
+    "zeros_like",
+}
+"""Operators that are not logged unless a target names them: bookkeeping, views of the
+same values, and factories."""
+
+_ANNOUNCED = {
+    "forward": "forward start",
+    "loss": "forward ended. Expecting to forward loss function",
+    "backward": "backward start",
+    "recompute": "recompute start",
+    "optimizer": "optimizer start",
+}
+
+
+class CallLog:
+    """The observer that logs calls in scope.
+
+    Args:
+        plan: What the plan says of logging.
+        watch: What names the calls.
+        verbosity: ``quiet`` (injections only), ``normal``, or ``verbose`` (with shapes
+            and source lines).
+    """
+
+    def __init__(self, plan: FaultPlan, watch: Watch, verbosity: str) -> None:
+        """Resolve modules, lines and steps; unknown modules are reported."""
+        self._plan = plan
+        self._watch = watch
+        self._quiet = verbosity == "quiet"
+        self._verbose = verbosity == "verbose"
+        self._modules = self._module_rows()
+        self._code = tuple(CodeFilter.parse(text) for text in plan.code)
+        named = {fault.target.op for fault in plan}
+        ignored = DEFAULT_IGNORED if plan.ignore is None else frozenset(plan.ignore)
+        self._ignored = ignored - named
+        self._told_structure = False
+        self._phase = ""
+        self._line_told: set[str] = set()
+        self._stacks: dict[int, CodeFilter | None] = {}
+
+    def lists(self, step: int) -> bool:
+        """Whether the calls of a step are logged."""
+        steps = self._plan.log_steps
+        return steps is not None and step in steps
+
+    def begin_step(self, step: int) -> None:
+        """A listed step begins."""
+        self._phase = ""
+        self._line_told.clear()
+        if self._quiet:
+            return
+        logger.info("current step %d. Restart counting", step)
+        if not self._told_structure:
+            self._told_structure = True
+            logger.info("starting")
+            logger.info("----------module names of the model----------")
+            for name in sorted(filter(None, self._watch.table.names)):
+                logger.info("%s", name)
+
+    def finish(self) -> None:
+        """Training is over: nothing is kept open."""
+
+    def before(self, call: Call) -> None:
+        """Announce a new phase, before the first of its calls."""
+        phase = PHASES[call.phase]
+        if self._quiet or not call.counted or phase == self._phase or phase == "other":
+            return
+        self._phase = phase
+        logger.info("%s", _ANNOUNCED[phase])
+
+    def after(self, call: Call, result: Any) -> Any:
+        """Log a call that is in scope."""
+        if self._quiet or not call.counted or call.op in self._ignored or not self._modules:
+            return result
+        line = self._line_of(call)
+        if call.module != self._watch.table.loss and (
+            call.module not in self._modules or (self._code and line is None)
+        ):
+            return result
+        if line is not None and line.file not in self._line_told:
+            self._line_told.add(line.file)
+            logger.info('Injecting to "%s", line %s', line.file, line.line or "any")
+        logger.info("%s*step%d*%s*%d", self._name(call), call.step, call.op, call.number)
+        self._describe(call, result)
+        return result
+
+    def _describe(self, call: Call, result: Any) -> None:
+        if isinstance(result, (tuple, list)) and len(result) > 1:
+            kinds = "|".join(type(item).__name__ for item in result)
+            logger.info("output is %s, types are %s", type(result).__name__, kinds)
+        if self._verbose:
+            found = outputs(call.func, call.args, call.kwargs, result)
+            shapes = ", ".join(f"{o.tensor.dtype} {tuple(o.tensor.shape)}" for o in found)
+            frames = self._watch.sources.frames(
+                call.stack if call.cause is None else call.cause.stack
+            )
+            logger.info("  %s at %s", shapes, frames[0].label if frames else "no source line")
+
+    def _name(self, call: Call) -> str:
+        if call.parameter and PHASES[call.phase] == "optimizer":
+            return call.parameter
+        return self._watch.table.infos[call.module].path or "(model)"
+
+    def _line_of(self, call: Call) -> CodeFilter | None:
+        """The line of the plan that a call comes from, or None."""
+        if not self._code:
+            return None
+        causes = () if call.cause is None else (call.cause.stack,)
+        return next(filter(None, map(self._line_of_stack, (call.stack, *causes))), None)
+
+    def _line_of_stack(self, stack: int) -> CodeFilter | None:
+        if stack not in self._stacks:
+            frames = self._watch.sources.frames(stack)
+            self._stacks[stack] = next((c for c in self._code if c.matches(frames)), None)
+        return self._stacks[stack]
+
+    def _module_rows(self) -> frozenset[int]:
+        """Rows of the modules whose calls are logged."""
+        infos, patterns = self._watch.table.infos, self._patterns()
+        if patterns is None:
+            return frozenset(range(len(infos)))
+        names = [name for info in infos for name in info.names]
+        unknown = [p for p in patterns if not any(module_matches(p, (n,)) for n in names)]
+        if unknown:
+            hints = "".join(did_you_mean(name, names) for name in unknown)
+            logger.error(
+                "some of the target modules: %s do not exist in the model. Check the modules%s.",
+                ", ".join(unknown),
+                hints,
+            )
+        return frozenset(
+            row
+            for row, info in enumerate(infos)
+            if any(module_matches(pattern, info.names) for pattern in patterns)
+        )
+
+    def _patterns(self) -> tuple[str, ...] | None:
+        """Module filters of the log: the plan's own, else those of its faults."""
+        if self._plan.modules is not None:
+            return self._plan.modules
+        filters = [fault.modules for fault in self._plan]
+        if not filters or None in filters:
+            return None
+        return tuple(pattern for modules in filters for pattern in modules or ())

@@ -1,0 +1,99 @@
+"""Running a training script in which no line was changed.
+
+    run_script("injector.json", "train.py", ["--epochs", "1"])
+
+The first outermost module with trainable parameters that runs a training forward is
+the model, or the first of the class that ``model`` names. The injector attaches at
+that forward, which is step 0.
+"""
+
+from __future__ import annotations
+
+import runpy
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.modules.module import register_module_forward_pre_hook
+
+from fi_notebook.errors import SessionError
+from fi_notebook.injector.injector import Injector
+
+__all__ = ["run_script"]
+
+
+def run_script(
+    config: str | Path,
+    script: str | Path,
+    args: Sequence[str] = (),
+    *,
+    model: str | None = None,
+    **options: Any,
+) -> Injector:
+    """Run a script as ``python script args`` would, with an injector attached.
+
+    Args:
+        config: Path of ``injector.json``.
+        script: Path of the training script.
+        args: Its arguments.
+        model: Class name of the model; the first root module that trains if left out.
+        **options: Further arguments of `Injector`.
+
+    Returns:
+        The injector, closed, with what it did.
+
+    Raises:
+        SessionError: No such model trained.
+        SystemExit: The script ended so.
+    """
+    attached = _Attach(config, model, options)
+    handle = register_module_forward_pre_hook(attached)
+    argv, path = sys.argv, list(sys.path)
+    sys.argv = [str(script), *args]
+    sys.path.insert(0, str(Path(script).resolve().parent))
+    try:
+        runpy.run_path(str(script), run_name="__main__")
+    finally:
+        handle.remove()
+        sys.argv, sys.path[:] = argv, path
+        if attached.injector is not None:
+            attached.injector.close()
+    if attached.injector is None:
+        what = f"no module of class {model!r}" if model else "no module with parameters"
+        raise SessionError(f"{what} made a training forward in {script}; {attached.seen()}")
+    return attached.injector
+
+
+class _Attach:
+    """The hook that waits for the model."""
+
+    def __init__(self, config: str | Path, model: str | None, options: dict[str, Any]) -> None:
+        self.injector: Injector | None = None
+        self._config, self._model, self._options = config, model, options
+        self._classes: set[str] = set()
+
+    def __call__(self, module: nn.Module, _inputs: Any) -> None:
+        if self.injector is not None or not self._trains(module):
+            return
+        self._classes.add(type(module).__name__)
+        if self._model not in (None, type(module).__name__):
+            return
+        self.injector = Injector(self._config, model=module, **self._options)
+        self.injector.attach_to_running_forward()
+
+    @staticmethod
+    def _trains(module: nn.Module) -> bool:
+        return (
+            module.training
+            and torch.is_grad_enabled()
+            and any(parameter.requires_grad for parameter in module.parameters())
+        )
+
+    def seen(self) -> str:
+        """The classes that did train, for the error."""
+        if not self._classes:
+            return "no module trained at all"
+        return f"these did: {', '.join(sorted(self._classes))}"
