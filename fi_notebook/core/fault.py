@@ -122,6 +122,15 @@ class FaultPlan:
     ignore: tuple[str, ...] | None = None
     verbosity: str = "normal"
 
+    def __str__(self) -> str:
+        """One line for each fault; those that are switched off say so."""
+        lines = [f"{fault}{'' if fault.enabled else ' (off)'}" for fault in self.faults]
+        return "\n".join(lines) or "no fault is armed"
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:  # noqa: ARG002
+        """How IPython shows a plan."""
+        printer.text(str(self))
+
     def __iter__(self) -> Iterator[Fault]:
         """The faults in order."""
         return iter(self.faults)

@@ -29,6 +29,10 @@ _KEEP, _SKIP, _STOP, _GRADIENT, _RECOMPUTE = range(5)
 
 _TORCH = str(Path(torch.__file__).parent) + os.sep
 _OURS = str(Path(__file__).parent.parent) + os.sep
+_DEMO = str(Path(__file__).parents[1] / "demo.py")
+"""The demonstration stands for a person's own script."""
+_TERMINAL_CELL = "<ipython-input-"
+"""How plain IPython names its cells; in Jupyter they are files."""
 _STDLIB = sysconfig.get_paths()["stdlib"] + os.sep
 _MACHINERY = re.compile(
     r"[/\\](IPython|ipykernel|traitlets|tornado|jupyter_client|nbclient|zmq"
@@ -135,8 +139,10 @@ def _judge(code: CodeType) -> int:
     file = code.co_filename
     if file.startswith(_TORCH):
         return _MARKED.get((file[len(_TORCH) :], code.co_name), _SKIP)
-    if file.startswith(_OURS):
+    if file.startswith(_OURS) and file != _DEMO:
         return _STOP if code.co_name == _STEP_RUNNER else _SKIP
+    if file.startswith(_TERMINAL_CELL):
+        return _KEEP
     if file.startswith("<") or _is_stdlib(file) or _MACHINERY.search(file):
         return _SKIP
     return _KEEP

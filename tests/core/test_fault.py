@@ -36,6 +36,13 @@ def test_a_plan_is_changed_by_making_another() -> None:
         plan["f3"]
 
 
+def test_a_plan_is_a_line_for_each_fault() -> None:
+    """Faults that are switched off say so, and an empty plan says that it is empty."""
+    off = Fault("f2", Target.parse("mm"), "zero", enabled=False)
+    assert str(FaultPlan((RELU, off))).splitlines()[1] == "f2: zero() at mm, step 0- (off)"
+    assert str(FaultPlan()) == "no fault is armed"
+
+
 def test_the_anchor_of_a_site() -> None:
     """Phase, module, module call and ordinal are kept, and nothing else."""
     site = Site("relu", 2, phase="forward", module="act", module_call=2, ordinal=1)
