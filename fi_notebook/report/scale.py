@@ -55,7 +55,7 @@ class SymLog(NamedTuple):
         given = np.asarray(values, dtype=float)
         size = np.maximum(np.abs(given), self.threshold)
         outside = 1 + self.decade * (np.log10(size) - log10(self.threshold))
-        inside = np.clip(given / self.threshold, -1, 1)
+        inside = np.clip(given, -self.threshold, self.threshold) / self.threshold
         return np.where(np.abs(given) <= self.threshold, inside, np.sign(given) * outside)
 
     def inverse(self, positions: ArrayLike) -> np.ndarray:

@@ -1,11 +1,10 @@
 """The text twin of every figure, the tree, and the summary of a run.
 
-    f1 at relu*2:0 (forward, act) in step 0
-      changed 1 of 6 elements (16.67 %)
-      float32, 2 × 3, functional
-      element          value  hex         sign|exponent|mantissa
-      (0, 2)   before    1.0  0x3f800000  0|01111111|00000000000000000000000
-               after   1.125  0x3f900000  0|01111111|00100000000000000000000  bit 20 (mantissa)
+    different: 5 of 18 outputs (27.78 %)
+    1 introduced, 1 amplified, 3 passed on
+          site                    phase     module         relative L2  changed  effect
+       8  relu*2:0                forward   act                   0.01      1/6  introduced
+       9  nll_loss_forward*1:0    loss      loss function          0.2      1/1  amplified
 
 Each function has the name of its figure and takes the same record; each returns text
 that fits a terminal of 100 columns and prints nothing.
@@ -26,28 +25,21 @@ from fi_notebook.core.run import (
     EFFECTS,
     Comparison,
     Difference,
-    Injection,
     Outcome,
     Run,
     StepRecord,
 )
-from fi_notebook.core.stats import STATISTICS
 from fi_notebook.core.tree import Node
-from fi_notebook.report.arrays import values_of
 from fi_notebook.report.heat import HeatTable, by_module, by_rank
 from fi_notebook.report.names import cleaned, shortened
-from fi_notebook.report.numbers import (
-    bit_fields,
-    changed_bits,
-    exact,
-    field_names,
-    hexadecimal,
-    index_text,
-    number,
-    shape_text,
-    share,
-)
+from fi_notebook.report.numbers import number, share
 from fi_notebook.report.table import indented, table
+from fi_notebook.report.text_injections import (
+    difference_heatmap,
+    injections,
+    scatter,
+    tensor_diff,
+)
 
 __all__ = [
     "difference_heatmap",
@@ -63,8 +55,6 @@ __all__ = [
     "tree",
     "tree_heat",
 ]
-
-_STATISTIC_NAMES = {"nan": "NaN", "posinf": "+Inf", "neginf": "-Inf"}
 
 
 def tree(node: Node, depth: int = 3) -> str:
@@ -90,127 +80,6 @@ def _tree_lines(node: Node, depth: int, level: int) -> Iterable[tuple[str, str]]
 
 def _plural(count: int, word: str) -> str:
     return f"{count:,} {word}{'s' * (count != 1)}"
-
-
-def injections(found: Iterable[Injection], limit: int = 8) -> str:
-    """Every firing with the elements that it changed.
-
-    Args:
-        found: The firings; a `Run` is one such series.
-        limit: How many elements to show of each.
-    """
-    blocks = [tensor_diff(injection, limit) for injection in found]
-    return "\n\n".join(blocks) or "no fault struck"
-
-
-def tensor_diff(injection: Injection, limit: int = 8) -> str:
-    """The struck tensor before and after: statistics, and the changed elements with bits.
-
-    Args:
-        injection: One firing.
-        limit: How many elements to show.
-    """
-    site = injection.site
-    numel = int(np.prod(injection.before.shape, dtype=np.int64))
-    where = ", ".join(cleaned(part) for part in (site.phase, site.module) if part)
-    parts = [
-        f"{cleaned(injection.fault)} at {cleaned(site)} ({where}) in step {injection.step}",
-        f"changed {share(injection.changed, numel, 'elements')}",
-        f"{site.dtype}, {shape_text(injection.before.shape)}, {injection.kind}",
-        injection.note,
-        _statistics(injection),
-        _elements(injection, limit),
-    ]
-    head, *rest = [part for part in parts if part]
-    return "\n".join([head, *map(indented, rest)])
-
-
-def _statistics(injection: Injection) -> str:
-    before, after = injection.before, injection.after
-    values = [
-        (_STATISTIC_NAMES.get(name, name), getattr(before, name), getattr(after, name))
-        for name in STATISTICS
-    ]
-    cells = [
-        [name, *map(number, (first, second)), "" if _same(first, second) else "*"]
-        for name, first, second in values
-    ]
-    return table(("", "before", "after", ""), cells, right={1, 2})
-
-
-def _same(first: float, second: float) -> bool:
-    return first == second or (np.isnan(first) and np.isnan(second))
-
-
-def _elements(injection: Injection, limit: int) -> str:
-    shown, dtype = injection.elements[:limit], injection.site.dtype
-    if not shown:
-        return ""
-    rows = []
-    for change in shown:
-        bits = (change.before_bits, change.after_bits)
-        values = [exact(v, dtype) for v in (change.before, change.after)]
-        names = [index_text(change.index), ""]
-        notes = ["", changed_bits(change, dtype)]
-        rows += [
-            [name, word, value, hexadecimal(raw, dtype), bit_fields(raw, dtype), note]
-            for name, word, value, raw, note in zip(
-                names, ("before", "after"), values, bits, notes, strict=True
-            )
-        ]
-    text = table(("element", "", "value", "hex", field_names(dtype), ""), rows, right={2})
-    left = injection.changed - len(shown)
-    return f"{text}\n… and {left:,} more changed elements" if left > 0 else text
-
-
-def difference_heatmap(injection: Injection, limit: int = 8) -> str:
-    """The elements that changed most, by the size of the difference.
-
-    Args:
-        injection: One firing.
-        limit: How many elements to show.
-    """
-    changes = sorted(injection.elements, key=lambda c: _size(c.before, c.after), reverse=True)
-    if not changes:
-        return f"{cleaned(injection.site)}: no element changed"
-    dtype = injection.site.dtype
-    rows = [
-        [
-            index_text(c.index),
-            exact(c.before, dtype),
-            exact(c.after, dtype),
-            _gap(c.before, c.after),
-        ]
-        for c in changes[:limit]
-    ]
-    return table(("element", "before", "after", "difference"), rows, right={1, 2, 3})
-
-
-def _size(before: complex, after: complex) -> float:
-    apart = abs(after - before)
-    return float("inf") if np.isnan(apart) else float(apart)
-
-
-def _gap(before: complex, after: complex) -> str:
-    return number(after - before) if np.isfinite(after) and np.isfinite(before) else "-"
-
-
-def scatter(injection: Injection) -> str:
-    """How the faulty values lie beside the golden ones."""
-    whole = values_of(injection)
-    if whole is None:
-        return f"{cleaned(injection.site)}: the tensors of this injection were not kept"
-    before, after = whole
-    changed = ~((before == after) | (np.isnan(before) & np.isnan(after)))
-    tests = {
-        "unchanged": ~changed,
-        "larger": changed & (after > before),
-        "smaller": changed & (after < before),
-        "new NaN": changed & np.isnan(after),
-        "other sign": changed & (np.sign(before) * np.sign(after) < 0),
-    }
-    rows = [[name, share(int(test.sum()), before.size)] for name, test in tests.items()]
-    return f"{cleaned(injection.site)}, faulty against golden:\n{indented(table(('', ''), rows))}"
 
 
 def propagation(comparison: Comparison, limit: int = 20) -> str:

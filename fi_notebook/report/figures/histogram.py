@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import plotly.graph_objects as go
@@ -48,7 +48,7 @@ def tensor_diff(injection: Injection, *, dark: bool = False) -> go.Figure:
     figure.update_yaxes(type="log", range=[-0.25, max(top, 1) * 1.12], dtick=1, tickformat=",d")
     figure.update_yaxes(title_text="elements", row=1, col=1)
     figure.update_layout(height=320, barmode="overlay", bargap=0.0)
-    settitle_of(figure, title_of(injection, "before and after"), note, dark=dark)
+    set_title(figure, title_of(injection, "before and after"), note, dark=dark)
     return figure
 
 

@@ -57,7 +57,7 @@ def difference_heatmap(injection: Injection, *, dark: bool = False) -> go.Figure
         said.append(f"a cell is the largest change among {block[0]} × {block[1]} elements")
     said.append("○ marks changed elements" if injection.elements else "nothing changed")
     figure.update_layout(height=380, showlegend=False)
-    settitle_of(figure, title, " · ".join(said), dark=dark)
+    set_title(figure, title, " · ".join(said), dark=dark)
     return figure
 
 
@@ -168,7 +168,7 @@ def scatter(injection: Injection, *, dark: bool = False) -> go.Figure:
     if drawn < len(before):
         note += f" · {drawn:,} of {len(before):,} points drawn, extremes kept"
     figure.update_layout(height=380)
-    settitle_of(figure, title_of(injection, "golden against faulty"), note, dark=dark)
+    set_title(figure, title_of(injection, "golden against faulty"), note, dark=dark)
     return figure
 
 

@@ -1,0 +1,268 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from math import inf, nan
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+import pytest
+
+from fi_notebook.core.fault import Fault, FaultPlan
+from fi_notebook.core.run import EFFECTS, Difference
+from fi_notebook.core.site import Target
+from fi_notebook.report import figures
+from fi_notebook.report.figures.histogram import special_counts
+from fi_notebook.report.figures.look import plain
+from fi_notebook.report.figures.spread import EFFECT_MARKS
+from tests.records import comparison, flipped, injection, run, steps
+from tests.traces import Call, build, large
+
+HOSTILE = "<img src=x onerror=alert(1)>\n\u202e$\\alpha$ & 🔥"
+
+
+def _everything(**changes: Any) -> dict[str, go.Figure]:
+    whole = run(**changes)
+    struck = whole.injections[0]
+    return {
+        "tensor_diff": figures.tensor_diff(struck),
+        "difference_heatmap": figures.difference_heatmap(struck),
+        "scatter": figures.scatter(struck),
+        "propagation": figures.propagation(whole.comparison),
+        "gradients": figures.gradients(whole.comparison),
+        "tree_heat": figures.tree_heat(whole.comparison),
+        "ranks": figures.ranks({0: whole.comparison}),
+        "training": figures.training(whole),
+    }
+
+
+def _title(figure: go.Figure) -> str:
+    return str(figure.layout.title.text)
+
+
+def _subtitle(figure: go.Figure) -> str:
+    return str(figure.layout.title.subtitle.text)
+
+
+def test_every_figure_of_the_contract_is_drawn() -> None:
+    """And each is plain JSON that a page can draw."""
+    drawn = _everything()
+    assert set(drawn) == set(figures.__all__) - {"theme"}
+    for figure in drawn.values():
+        assert json.loads(figure.to_json())["data"]
+
+
+def test_names_of_a_model_are_text() -> None:
+    """Neither markup nor a formula nor an override survives in any figure."""
+    trace = build(Call("mm", HOSTILE), Call("mm", HOSTILE, phase="backward"))
+    struck = flipped()
+    struck = replace(struck, fault=HOSTILE, site=replace(struck.site, op="mm", module=HOSTILE))
+    object.__setattr__(struck, "_tensors", flipped().tensors())
+    names = (Difference(HOSTILE, False, 1, 6, 0.1, 0.1),)
+    drawn = _everything(
+        plan=FaultPlan((Fault(HOSTILE, Target.parse("mm*1:0"), "zero"),)),
+        injections=(struck,),
+        comparison=comparison({"mm*1:0": 0.1}, trace, gradients=names, parameters=names),
+        golden=steps([1.0], metrics={HOSTILE: 0.5}),
+    )
+    for figure in drawn.values():
+        text = json.dumps(json.loads(figure.to_json()), ensure_ascii=False)
+        assert "<img" not in text
+        assert "\u202e" not in text
+        assert "$" not in text
+    assert plain("a<b>&$x$") == "a&lt;b&gt;&amp;&#36;x&#36;"
+
+
+def test_a_very_long_name_is_shortened() -> None:
+    """100,000 characters of module name make a figure of a few kilobytes."""
+    trace = build(Call("mm", "x" * 100_000))
+    assert len(figures.propagation(comparison({"mm*1:0": 0.1}, trace)).to_json()) < 20_000
+
+
+def test_light_and_dark_differ_in_the_template_alone() -> None:
+    """So a page changes its theme by replacing the template."""
+    light, dark = (figures.propagation(run().comparison, dark=d) for d in (False, True))
+    assert light.layout.template != dark.layout.template
+    light.layout.template = dark.layout.template = None
+    assert light == dark
+
+
+def test_the_background_is_that_of_the_page() -> None:
+    """Both templates are transparent."""
+    for dark in (False, True):
+        layout = figures.theme(dark).layout
+        assert layout.paper_bgcolor == layout.plot_bgcolor == "rgba(0,0,0,0)"
+
+
+def test_histograms_count_every_element_once() -> None:
+    """Bins and special bars together are all six elements, before and after."""
+    figure = figures.tensor_diff(injection())
+    bins, specials = figure.data[0], [trace for trace in figure.data if trace.xaxis == "x2"]
+    assert sum(bins.y) + sum(specials[0].y) == 6
+    assert list(specials[0].customdata) == ["zero", "-Inf", "+Inf", "NaN"]
+    assert [list(trace.y) for trace in specials] == [[2, 0, 0, 0], [2, 0, 1, 0]]
+    assert "1 of 6 elements changed" in _title(figure)
+
+
+def test_histograms_show_the_faulty_run_where_it_differs() -> None:
+    """One element moved: one bin lost it, another has it, if they are not the same bin."""
+    figure = figures.tensor_diff(injection(after=(0.0, 0.5, -8.0, 2.0, 0.0, 3.0)))
+    after = figure.data[1]
+    assert list(after.y) == [1]
+    assert after.x[0] == min(x for trace in figure.data[:2] for x in trace.x)
+
+
+def test_an_extreme_is_neither_dropped_nor_clipped() -> None:
+    """3e38 stands in the axis title and has a bin of its own."""
+    huge = float(np.float32(3e38))
+    figure = figures.tensor_diff(injection(after=(0.0, 0.5, huge, 2.0, 0.0, 3.0)))
+    assert figure.layout.xaxis.title.text == "value, from 0.5 to 3e+38"
+    assert list(figure.data[1].y)[-1] == 1
+
+
+def test_subnormal_numbers_have_a_bar_of_their_own() -> None:
+    """1e-40 is below the smallest normal float32; of int32 nothing is."""
+    values = np.asarray([0.0, 1e-40, 1.0, nan, -inf])
+    counted = special_counts(values, values, 2.0**-126)
+    assert [(s.name, s.before) for s in counted] == [
+        ("zero", 1), ("subnormal", 1), ("-Inf", 1), ("+Inf", 0), ("NaN", 1),
+    ]  # fmt: skip
+    assert "subnormal" not in [s.name for s in special_counts(values, values, 0.0)]
+
+
+@pytest.mark.parametrize("values", [(nan,) * 6, (0.0,) * 6, (5.0,) * 6])
+@pytest.mark.parametrize("draw", [figures.tensor_diff, figures.scatter, figures.difference_heatmap])
+def test_degenerate_tensors_are_drawn(draw: Callable[..., go.Figure], values: tuple) -> None:
+    """All NaN, all zero, all the same."""
+    found = flipped()
+    array = np.asarray(values).reshape(2, 3)
+    object.__setattr__(found, "_tensors", (array, array))
+    assert draw(found).to_json()
+
+
+@pytest.mark.parametrize("draw", [figures.tensor_diff, figures.scatter, figures.difference_heatmap])
+def test_without_tensors_the_kept_elements_are_shown(draw: Callable[..., go.Figure]) -> None:
+    """And the figure says that these are not all."""
+    found = injection()
+    object.__setattr__(found, "_tensors", None)
+    figure = draw(found)
+    said = [_subtitle(figure), *(a.text for a in figure.layout.annotations)]
+    assert any("kept" in text for text in said)
+
+
+def test_the_heatmap_marks_and_counts_nan() -> None:
+    """A cross for the element that became Inf, with its exact values and bits on hover."""
+    figure = figures.difference_heatmap(injection())
+    assert "1 new NaN or Inf, marked ×" in _subtitle(figure)
+    marks = figure.data[1]
+    assert marks.marker.symbol == ("x-thin",)
+    assert (marks.x[0], marks.y[0]) == (2, 0)
+    assert "before 1.0  0x3f800000" in marks.text[0]
+    assert "bit 30 (exponent)" in marks.text[0]
+
+
+def test_a_large_heatmap_says_what_a_cell_is() -> None:
+    """1,000 rows in at most 160 cells: blocks of 7."""
+    before, after = np.zeros(2000), np.zeros(2000)
+    after[777] = 4.0
+    figure = figures.difference_heatmap(injection(before, after, shape=(1000, 2)))
+    assert "a cell is the largest change among 7 × 1 elements" in _subtitle(figure)
+    assert np.nanmax(figure.data[0].customdata) == 4.0
+
+
+def test_scatter_puts_nan_on_a_lane() -> None:
+    """The lane has a name on the axis, and only where something stands on it."""
+    figure = figures.scatter(injection())
+    assert "+Inf" in figure.layout.yaxis.ticktext
+    assert "NaN" not in figure.layout.yaxis.ticktext
+    assert "+Inf" not in figure.layout.xaxis.ticktext
+
+
+def test_propagation_has_a_trace_for_each_effect() -> None:
+    """Heights are log10 of the relative L2; masked has its lane."""
+    figure = figures.propagation(run().comparison)
+    heights = {trace.name: list(trace.y) for trace in figure.data}
+    assert heights["introduced (3)"] == pytest.approx(np.log10([0.01, 0.05, 0.001]))
+    assert heights["amplified (1)"] == pytest.approx([np.log10(0.2)])
+    assert "masked" in figure.layout.yaxis.ticktext
+    assert "new NaN, Inf" not in figure.layout.yaxis.ticktext
+    assert _title(figure) == "propagation: 5 of 18 outputs differ"
+    assert _subtitle(figure) == "first: relu*2:0"
+
+
+def test_every_kind_of_error_has_a_place() -> None:
+    """NaN, an error of a golden zero, other bits without distance, not measured."""
+    compared = run().comparison
+    rows = compared.diverged
+    compared.columns["new_nan"][rows[0]] = 1
+    compared.columns["relative_l2"][rows[1:4]] = [inf, 0.0, nan]
+    labels = set(figures.propagation(compared).layout.yaxis.ticktext)
+    assert {"new NaN, Inf", "golden is 0", "other bits only", "not measured", "masked"} <= labels
+
+
+def test_every_effect_has_a_mark() -> None:
+    """Symbols differ, so that colour is not needed."""
+    assert set(EFFECT_MARKS) == set(EFFECTS) - {"equal"}
+    assert len({symbol for symbol, _, _ in EFFECT_MARKS.values()}) == len(EFFECT_MARKS)
+
+
+def test_equal_runs_are_said_in_words() -> None:
+    """Instead of an empty plot."""
+    figure = figures.propagation(comparison({}))
+    assert figure.layout.annotations[0].text == "every output of every call is bit-equal"
+
+
+def test_a_hundred_thousand_calls_are_decimated_and_said() -> None:
+    """Under 1 MB, with the largest error drawn."""
+    trace = large(100_000)
+    errors = np.random.default_rng(0).lognormal(-8, 2, 100_000)
+    compared = comparison({}, trace)
+    compared.columns["relative_l2"][:] = errors
+    compared.columns["equal"][:] = False
+    compared.columns["effect"][:] = EFFECTS.index("passed on")
+    figure = figures.propagation(compared)
+    assert max(max(t.y) for t in figure.data) == pytest.approx(np.log10(errors.max()))
+    assert "of 100,000 drawn, extremes kept" in _subtitle(figure)
+    assert len(figure.to_json()) < 1_000_000
+
+
+def test_gradients_stand_by_name_with_numbers() -> None:
+    """The bar's text is the relative L2; equal is =, NaN is counted."""
+    found = (
+        Difference("a", equal=True, numel=6),
+        Difference("b", False, 6, 6, 0.0123456, 0.1),
+        Difference("c", False, 6, 6, 0.5, 0.1, new_nan=2),
+    )
+    figure = figures.gradients(comparison({}, gradients=found))
+    assert list(figure.data[0].text) == ["=", "0.01235", "2 NaN"]
+    assert list(figure.layout.yaxis.ticktext) == ["a", "b", "c"]
+    assert _title(figure) == "gradients: 2 of 3 differ"
+
+
+def test_of_many_gradients_the_worst_are_drawn() -> None:
+    """40 of 50, and the subtitle says so."""
+    found = tuple(Difference(f"p{n}", False, 6, 6, (n + 1) / 100, 0.1) for n in range(50))
+    figure = figures.gradients(comparison({}, gradients=found))
+    assert figure.layout.yaxis.ticktext[0] == "p10"
+    assert _subtitle(figure) == "the 40 worst of 50"
+
+
+def test_training_has_a_row_for_each_quantity() -> None:
+    """Loss, gradient norm, distance and a metric; a NaN loss stands as a cross."""
+    figure = figures.training(
+        run(
+            golden=steps([2.0] * 5, metrics={"accuracy": 0.9}),
+            faulty=steps([2.0, 3.0, nan, 2.0, 2.0], distances=0.1, metrics={"accuracy": 0.8}),
+        )
+    )
+    titles = [figure.layout[f"yaxis{n}"].title.text for n in ("", 2, 3, 4)]
+    assert titles == ["loss", "gradient norm", "parameter distance<br>(relative L2)", "accuracy"]
+    crosses = [trace for trace in figure.data if trace.name == "NaN or Inf (faulty)"]
+    assert [(list(t.x), list(t.text)) for t in crosses] == [([2], ["NaN"])]
+
+
+def test_a_run_without_a_step_says_so() -> None:
+    """A crash in the first step of both."""
+    assert "no step" in figures.training(run(golden=(), faulty=())).layout.annotations[0].text

@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+from math import nan
+
+from fi_notebook.core.run import Difference, NotInjected, Outcome
+from fi_notebook.report import figures, text
+from tests.records import PLAN, comparison, flipped, injection, run, steps
+from tests.traces import Call, build, digits_step, large
+
+
+def test_every_figure_has_a_twin() -> None:
+    """The same name, but for the theme."""
+    assert set(figures.__all__) - {"theme"} <= set(text.__all__)
+
+
+def test_the_tree_shows_calls_down_to_a_depth() -> None:
+    """What is deeper is counted, not shown."""
+    trace = build(Call("mm", "fc"), Call("relu", "fc"), modules={"": "Net", "fc": "Linear"})
+    lines = text.tree(trace.tree(), depth=2).splitlines()
+    assert [line.split() for line in lines] == [
+        ["step", "2", "calls"],
+        ["Net", "Net", "2", "calls"],
+        ["fc", "Linear", "(+2", "below)", "2", "calls"],
+    ]
+
+
+def test_an_injection_shows_values_and_bits() -> None:
+    """1.0 to 1.125 by bit 20, grouped by field under the names of the fields."""
+    assert text.tensor_diff(flipped()) == (
+        "f1 at relu*2:0 (forward, act) in step 0\n"
+        "  changed 1 of 6 elements (16.67 %)\n"
+        "  float32, 2 × 3, functional\n"
+        "         before  after\n"
+        "  min         0      0\n"
+        "  max         3      3\n"
+        "  mean    1.083  1.104  *\n"
+        "  std     1.096  1.095  *\n"
+        "  norm    3.775   3.81  *\n"
+        "  NaN         0      0\n"
+        "  +Inf        0      0\n"
+        "  -Inf        0      0\n"
+        "  zeros       2      2\n"
+        "  element          value  hex         sign|exponent|mantissa\n"
+        "  (0, 2)   before    1.0  0x3f800000  0|01111111|00000000000000000000000\n"
+        "           after   1.125  0x3f900000  0|01111111|00100000000000000000000"
+        "  bit 20 (mantissa)"
+    )
+
+
+def test_more_elements_than_shown_are_counted() -> None:
+    """6 changed, 2 shown."""
+    found = injection(after=(1.0, 1.0, 9.0, 1.0, 1.0, 1.0))
+    assert text.tensor_diff(found, 2).endswith("… and 4 more changed elements")
+    assert text.injections(()) == "no fault struck"
+
+
+def test_the_largest_differences_come_first() -> None:
+    """A NaN before 3, then 0.5."""
+    found = injection(after=(0.0, 1.0, 4.0, nan, 0.0, 3.0))
+    assert text.difference_heatmap(found).splitlines() == [
+        "element  before  after  difference",
+        "(1, 0)      2.0    NaN           -",
+        "(0, 2)      1.0    4.0           3",
+        "(0, 1)      0.5    1.0         0.5",
+    ]
+
+
+def test_scatter_counts_what_went_where() -> None:
+    """One of six is larger."""
+    assert "larger      1 of 6 (16.67 %)" in text.scatter(flipped())
+    found = flipped()
+    object.__setattr__(found, "_tensors", None)
+    assert "were not kept" in text.scatter(found)
+
+
+def test_propagation_lists_effects_in_execution_order() -> None:
+    """Counts of effects, then a row per site that differs or masks."""
+    lines = text.propagation(run().comparison).splitlines()
+    assert lines[0] == "different: 5 of 18 outputs (27.78 %)"
+    assert lines[1] == "3 introduced, 1 amplified, 3 masked, 1 passed on"
+    assert lines[3].split() == ["8", "relu*2:0", "forward", "act", "0.01", "1/6", "introduced"]
+
+
+def test_a_long_propagation_keeps_first_and_worst() -> None:
+    """Of eight rows four are shown: the first two and the two largest of the rest."""
+    lines = text.propagation(run().comparison, limit=4).splitlines()
+    names = [line.split()[1] for line in lines[3:7]]
+    assert names == ["relu*2:0", "nll_loss_forward*1:0", "threshold_backward*1:0", "mm*1:0"]
+    assert lines[7] == "  … 4 more, none with a larger error"
+
+
+def test_equal_runs_say_so() -> None:
+    """No row, one sentence."""
+    assert text.propagation(comparison({})) == (
+        "different: 0 of 18 outputs; every output of every call is bit-equal"
+    )
+
+
+def test_gradients_name_the_worst_and_count_nan() -> None:
+    """NaN before the larger error."""
+    found = (
+        Difference("a", False, 1, 4, 0.5, 0.1),
+        Difference("b", False, 1, 4, 0.1, 0.1, new_nan=1),
+    )
+    lines = text.gradients(comparison({}, gradients=found)).splitlines()
+    assert lines[0] == "loss: bit-equal"
+    assert [line.split()[0] for line in lines[4:]] == ["b", "a"]
+
+
+def test_training_marks_the_struck_step() -> None:
+    """Step 0 has a star; the crash left one step out."""
+    records = run(golden=steps([2.5, 2.4]), faulty=steps([3.0], distances=0.25))
+    lines = text.training(records).splitlines()
+    assert lines[1].split() == ["*", "0", "2.5", "3", "1", "1", "0.25"]
+    assert lines[-1] == "the faulty run made 1 steps fewer than the golden run"
+    assert text.training(run(golden=(), faulty=())) == "no step was completed"
+
+
+def test_many_steps_keep_both_ends() -> None:
+    """Of 100 steps the first and last 12."""
+    lines = text.training(run(golden=steps([1.0] * 100), faulty=steps([1.0] * 100))).splitlines()
+    assert len(lines) == 1 + 12 + 1 + 12 + 1
+    assert lines[-2].split()[0] == "99"
+
+
+def test_the_outcome_names_its_detectors() -> None:
+    """A line of its own."""
+    judged = Outcome("changed", "why", detected_by=("loss spike",))
+    assert text.outcome(judged) == "changed: why\ndetected by: loss spike"
+
+
+def test_the_summary_has_every_section_and_fits() -> None:
+    """At most 100 columns, outcome first."""
+    missed = (NotInjected("f2", "asked for call 7 of relu, 3 were made"),)
+    whole = text.summary(run(not_injected=missed, messages=("RNG diverged at call 7",)))
+    heads = [line for line in whole.splitlines() if line and not line.startswith(" ")]
+    assert heads == [
+        "outcome", "plan", "not injected", "injections", "propagation", "update", "training",
+        "notes",
+    ]  # fmt: skip
+    assert max(map(len, whole.splitlines())) <= 100
+    assert f"{PLAN[0]} [fired]" in whole
+
+
+def test_names_cannot_move_the_cursor() -> None:
+    """A module name with an escape sequence is text."""
+    trace = build(Call("mm", "evil\x1b[2J\nname"))
+    assert "\x1b" not in text.tree(trace.tree())
+    assert "\x1b" not in text.propagation(comparison({"mm*1:0": 0.1}, trace))
+
+
+def test_heat_by_module_and_rank() -> None:
+    """A table with phases as columns."""
+    compared = comparison({"relu*2:0": 0.01}, digits_step())
+    assert text.tree_heat(compared).splitlines()[0].split()[:3] == ["module", "forward", "loss"]
+    assert text.ranks({0: compared}).splitlines()[1].split()[:3] == ["rank", "0", "0.01"]
+
+
+def test_a_hundred_thousand_calls_stay_a_page() -> None:
+    """The table keeps 20 rows."""
+    trace = large(100_000)
+    trace.site_columns["norm"][:] = 1
+    compared = comparison({}, trace)
+    compared.columns["effect"][:] = 5
+    compared.columns["equal"][:] = False
+    assert len(text.propagation(compared).splitlines()) == 24
