@@ -44,11 +44,10 @@ class ModuleTable:
         self.outside = self.loss + 1
         self.infos += [ModuleInfo(LOSS_FUNCTION), ModuleInfo(OUTSIDE)]
         self.parameters = [name for name, _ in model.named_parameters()]
-        self._owners = {
-            id(parameter): row
-            for row, module in enumerate(names)
-            for parameter in module.parameters(recurse=False)
-        }
+        self._owners: dict[int, int] = {}
+        for row, module in enumerate(names):
+            for parameter in module.parameters(recurse=False):
+                self._owners.setdefault(id(parameter), row)  # the first of those that share it
 
     def row(self, module: nn.Module) -> int | None:
         """Row of a module of the model; None for any other module.
@@ -109,6 +108,7 @@ class ModuleScope:
         self.table = table
         self.calls: Counter[tuple[int, bool]] = Counter()
         self.entered = False
+        self.wrapped = False
         self._entering = entering
         self._left = left
         self._stacks: dict[int, list[Scope]] = {}
@@ -150,10 +150,13 @@ class ModuleScope:
         else:
             counted = node is not None or self._entering(module)
         self.entered = True
+        self.wrapped |= wrapper
         self.calls[row, counted] += not wrapper
         stack.append(Scope(row, self.calls[row, counted], node, counted, wrapper))
 
     def _leave(self, module: nn.Module, _inputs: Any, _output: Any) -> None:
+        if torch.compiler.is_compiling():
+            return
         stack = self._stacks.get(threading.get_ident())
         row = self.table.row(module)
         if not stack or row is None or stack[-1].module != row:

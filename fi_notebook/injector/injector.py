@@ -85,7 +85,7 @@ class Injector:
         self.plan = FaultPlan.load(config)
         self._closed = False
         self._given_rank = rank
-        self._stance: Any = None
+        self._warned = False
         self._entered: Entered | None = None
         self._events = None if events is None else EventFile(events)
         self._clock = StepClock(
@@ -142,7 +142,6 @@ class Injector:
             self._striker.stored.undo()
             self._leave()
         finally:
-            self._release_stance()
             self._watch.remove()
         self._log.finish()
         for missed in self.not_injected:
@@ -221,13 +220,10 @@ class Injector:
             aim.rank = self._striker.rank
             aim.last_step = max(aim.last_step, step)
         if self._is_listed(step):
-            if self._entered is None:
-                self._mode.row = 0
-                self._entered = Entered(self._mode)
+            self._enter()
             self._log.begin_step(step)
-        else:
+        elif not _compiled_in_place(self._watch):
             self._leave()
-            self._release_stance()
 
     def _is_listed(self, step: int) -> bool:
         return self._striker.due(step) or self._log.lists(step)
@@ -236,22 +232,35 @@ class Injector:
         """An optimizer has stepped: the next forward may begin a step."""
         if self._entered is not None:
             self._entered.restack()
-        if _may_be_compiled(self._watch):
+        if _compiled_in_place(self._watch):
             self._clock.count_hidden_step(optimizer)
         self._prepare(self._clock.step + 1)
 
     def _prepare(self, step: int) -> None:
-        """Force compiled functions to run eagerly where the next step is listed."""
-        if self._stance is None and self._is_listed(step) and _may_be_compiled(self._watch):
+        """Go on or off before the next step, where the model is compiled in place.
+
+        Its forward runs no hook while it is compiled, and what its wrapper does to the
+        thread's dispatch keys would undo a mode that is entered beneath it.
+        """
+        if not _compiled_in_place(self._watch):
+            return
+        if not self._is_listed(step):
+            self._leave()
+        elif self._entered is None:
+            self._enter()
+
+    def _enter(self) -> None:
+        if self._entered is None:
+            self._mode.row = 0
+            self._entered = Entered(self._mode)
+            self._warn_of_compiled()
+
+    def _warn_of_compiled(self) -> None:
+        if not self._warned and (_compiled_in_place(self._watch) or self._watch.scope.wrapped):
+            self._warned = True
             logger.warning(
                 "the model is compiled; it runs eagerly in the steps that the plan lists"
             )
-            self._stance = torch.compiler.set_stance("force_eager")
-
-    def _release_stance(self) -> None:
-        if self._stance is not None:
-            self._stance.__exit__(None, None, None)
-            self._stance = None
 
     def _leave(self) -> None:
         if self._entered is not None:
@@ -284,7 +293,7 @@ def _count(shape: tuple[int, ...]) -> int:
     return count
 
 
-def _may_be_compiled(watch: Watch) -> bool:
+def _compiled_in_place(watch: Watch) -> bool:
     """Whether the model was compiled in place, so that its forward runs no hook."""
     modules = watch.table.model.modules()
     return any(getattr(module, "_compiled_call_impl", None) is not None for module in modules)
