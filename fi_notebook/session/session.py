@@ -45,7 +45,7 @@ from fi_notebook.session.golden import GoldenRun, record_golden
 from fi_notebook.session.replay import Evaluate, Replay
 
 if TYPE_CHECKING:
-    from fi_notebook.report.bound import Figures
+    from fi_notebook.session.figures import Figures
     from fi_notebook.ui.explorer import Explorer
 
 __all__ = ["FaultWarning", "Session"]
@@ -127,7 +127,7 @@ class Session:
     @property
     def figures(self) -> Figures:
         """Every picture of the widget as a plotly figure, for the last replay."""
-        from fi_notebook.report.bound import Figures
+        from fi_notebook.session.figures import Figures
 
         return Figures(self)
 

@@ -1,0 +1,82 @@
+"""The pictures of the widget as plotly figures, for the last replay of a session.
+
+    session.figures.propagation()
+    session.figures.tensor_diff("f2", dark=True)
+    session.figures.training()
+
+Each is the function of the same name in ``fi_notebook.report.figures``, which takes
+the records themselves.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fi_notebook.core.run import Injection, Run
+from fi_notebook.errors import SessionError, did_you_mean
+from fi_notebook.report import figures
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+    from fi_notebook.session.session import Session
+
+__all__ = ["Figures"]
+
+
+class Figures:
+    """The pictures of a session's last replay.
+
+    Args:
+        session: The session.
+    """
+
+    def __init__(self, session: Session) -> None:
+        """Keep the session; a picture is drawn when it is asked for."""
+        self._session = session
+
+    def tensor_diff(self, fault: str | None = None, *, dark: bool = False) -> go.Figure:
+        """Histograms of the struck tensor, before and after."""
+        return figures.tensor_diff(self._injection(fault), dark=dark)
+
+    def difference_heatmap(self, fault: str | None = None, *, dark: bool = False) -> go.Figure:
+        """Where in the struck tensor, and by how much."""
+        return figures.difference_heatmap(self._injection(fault), dark=dark)
+
+    def scatter(self, fault: str | None = None, *, dark: bool = False) -> go.Figure:
+        """Golden against faulty values of the struck tensor."""
+        return figures.scatter(self._injection(fault), dark=dark)
+
+    def propagation(self, *, dark: bool = False) -> go.Figure:
+        """The error of every call, in execution order."""
+        return figures.propagation(self._run.comparison, dark=dark)
+
+    def gradients(self, *, dark: bool = False) -> go.Figure:
+        """How far gradients and parameters are from the golden ones, by name."""
+        return figures.gradients(self._run.comparison, dark=dark)
+
+    def tree_heat(self, *, dark: bool = False) -> go.Figure:
+        """Modules by phase, with the worst error of each."""
+        return figures.tree_heat(self._run.comparison, dark=dark)
+
+    def training(self, *, dark: bool = False) -> go.Figure:
+        """Loss, norms and metrics over the replayed steps, golden against faulty."""
+        return figures.training(self._run, dark=dark)
+
+    @property
+    def _run(self) -> Run:
+        if self._session.run is None:
+            raise SessionError("nothing was replayed yet; call replay() first")
+        return self._session.run
+
+    def _injection(self, fault: str | None) -> Injection:
+        """The first injection of a fault, or of the run; raises where there is none."""
+        injections = self._run.injections
+        found = [i for i in injections if fault in (None, i.fault)]
+        if found:
+            return found[0]
+        if fault is not None and fault not in {f.id for f in self._run.plan}:
+            known = [f.id for f in self._run.plan]
+            raise SessionError(f"no fault {fault!r} in the last replay{did_you_mean(fault, known)}")
+        reasons = "; ".join(f"{n.fault}: {n.reason}" for n in self._run.not_injected)
+        raise SessionError(f"nothing was injected, so there is no tensor to draw ({reasons})")
