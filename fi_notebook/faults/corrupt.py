@@ -24,6 +24,7 @@ from fi_notebook.errors import FaultError
 from fi_notebook.faults import elements as selections
 from fi_notebook.faults.bits import bit_view, dtype_name, format_of, unsigned
 from fi_notebook.faults.registry import OWN, Context, FaultModel, check, get
+from fi_notebook.faults.seeds import generator as generator_of
 from fi_notebook.faults.tensors import coordinates, materialised, put, refusal, take
 
 __all__ = ["Corruption", "apply", "check_tensor", "corrupt"]
@@ -161,9 +162,7 @@ def corrupt(
         FaultError: The fault cannot strike this tensor; says why.
     """
     model = get(name)
-    reason = refusal(tensor)
-    if reason:
-        raise FaultError(f"{name} cannot strike this tensor: {reason}")
+    _refuse(tensor, name)
     check_tensor(name, parameters, elements, dtype_name(tensor.dtype), tuple(tensor.shape))
     with torch.no_grad():
         indices = selections.choose(elements, tensor, generator)
@@ -173,6 +172,12 @@ def corrupt(
         )
         after = _computed(model, before, given, parameters)
     return Corruption(indices, before, after)
+
+
+def _refuse(tensor: torch.Tensor, name: str) -> None:
+    reason = refusal(tensor)
+    if reason:
+        raise FaultError(f"{name} cannot strike this tensor: {reason}")
 
 
 def _computed(
@@ -220,13 +225,12 @@ def apply(
     Raises:
         FaultError: The model is a call model, or cannot strike this tensor.
     """
-    from fi_notebook.faults.seeds import generator
-
     model = get(name)
     if model.kind != "value":
         raise FaultError(
             f"{name} is a call model (it needs {', '.join(model.needs)}), apply takes value "
             "models only; arm it in a session or a plan"
         )
-    chosen = corrupt(tensor, name, parameters, elements, generator(seed, device=tensor.device))
+    _refuse(tensor, name)
+    chosen = corrupt(tensor, name, parameters, elements, generator_of(seed, device=tensor.device))
     return chosen.corrupted_copy(tensor)

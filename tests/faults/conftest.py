@@ -5,6 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("faults", deadline=None)  # the first call of an operator is slow
+settings.load_profile("faults")
 
 HALF = pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental")
 

@@ -110,10 +110,11 @@ def test_a_flip_twice_is_the_identity(dtype: str, pattern: int, bit: int, seed: 
     raw = bytearray((pattern & 1 if dtype == "bool" else pattern).to_bytes(8, "little") * 2)
     size = dtype_of(dtype).itemsize
     values = torch.frombuffer(raw[:size], dtype=torch.uint8).view(dtype_of(dtype))
-    how = {"bit": bit % layout.bits}
-    once = faults.apply(values, "bitflip", **how)
+    once = faults.apply(values, "bitflip", bit=bit % layout.bits)
     assert not torch.equal(bit_view(once), bit_view(values))
-    assert torch.equal(bit_view(faults.apply(once, "bitflip", **how)), bit_view(values))
+    assert torch.equal(
+        bit_view(faults.apply(once, "bitflip", bit=bit % layout.bits)), bit_view(values)
+    )
     drawn = faults.apply(values, "bitflip", seed=seed)  # the same seed draws the same bit
     assert torch.equal(bit_view(faults.apply(drawn, "bitflip", seed=seed)), bit_view(values))
 

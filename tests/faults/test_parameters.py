@@ -103,7 +103,9 @@ def test_text_stands_for_numbers_that_json_does_not_have(text: Any, number: floa
 def test_parameters_are_read_from_a_signature() -> None:
     """From annotations, else from defaults, else a number; without default it is required."""
 
-    def model(values: Any, ctx: Any, *, a: int, b="x", c=1.5, d: bool = True, e=None) -> Any:  # type: ignore[no-untyped-def]
+    def model(
+        values: Any, ctx: Any, *, a: int, b: Any = "x", c: Any = 1.5, d: bool = True, e: Any = None
+    ) -> Any:
         return values
 
     read = [(p.name, p.type, p.default) for p in from_signature(model)]

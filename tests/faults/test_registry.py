@@ -14,14 +14,43 @@ from fi_notebook import faults
 from fi_notebook.errors import FaultError
 from fi_notebook.faults import registry
 
-BUILT_IN = (
-    "light heavy random delete "
-    "bitflip burst stuck_at_0 stuck_at_1 xor_mask "
-    "scale add set zero nan inf negate random_finite random_uniform noise clamp "
-    "round_decimals round_to stale wrong_address shift swap_rows permute "
-    "drop duplicate skip_update "
-    "drop_rank duplicate_rank corrupt_rank stale_buffer wrong_reduction"
-).split()
+BUILT_IN = [
+    "light",
+    "heavy",
+    "random",
+    "delete",
+    "bitflip",
+    "burst",
+    "stuck_at_0",
+    "stuck_at_1",
+    "xor_mask",
+    "scale",
+    "add",
+    "set",
+    "zero",
+    "nan",
+    "inf",
+    "negate",
+    "random_finite",
+    "random_uniform",
+    "noise",
+    "clamp",
+    "round_decimals",
+    "round_to",
+    "stale",
+    "wrong_address",
+    "shift",
+    "swap_rows",
+    "permute",
+    "drop",
+    "duplicate",
+    "skip_update",
+    "drop_rank",
+    "duplicate_rank",
+    "corrupt_rank",
+    "stale_buffer",
+    "wrong_reduction",
+]
 
 
 @pytest.fixture
@@ -92,7 +121,7 @@ def test_a_person_s_own_model() -> None:
 def test_a_name_is_given_once() -> None:
     """A second model of a name is refused; one's own may be replaced by saying so."""
     faults.register("mine")(lambda values, ctx: values)
-    with pytest.raises(FaultError, match="'mine' exists already.*replace=True"):
+    with pytest.raises(FaultError, match=r"'mine' exists already.*replace=True"):
         faults.register("mine")(lambda values, ctx: values)
     faults.register("mine", replace=True)(lambda values, ctx: -values)
     assert faults.apply(torch.ones(1), "mine").item() == -1.0
