@@ -79,7 +79,7 @@ def _add_bins(figure: go.Figure, before: np.ndarray, after: np.ndarray, tiny: fl
             hovertemplate=_BIN_HOVER,
             **_bar(name),
         )
-    positions, labels = scale.ticks(low, high)
+    positions, labels = scale.ticks(low, high, gap=0.13)
     figure.update_xaxes(
         title_text=f"value, from {number(low)} to {number(high)}",
         tickvals=positions,
@@ -164,6 +164,6 @@ def _add_specials(
 
 def _special_label(special: _Special) -> str:
     """Name and exact counts: ``NaN``, ``0``, ``→ 14``."""
-    changed = special.after != special.before
     name = "sub-<br>normal" if special.name == "subnormal" else special.name
-    return f"{name}<br>{special.before:,}" + f"<br>→ {special.after:,}" * changed
+    after = f"<br>→ {special.after:,}" if special.after != special.before else ""
+    return f"{name}<br>{special.before:,}{after}"

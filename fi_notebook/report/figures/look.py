@@ -19,6 +19,7 @@ import plotly.graph_objects as go
 from fi_notebook.report.names import cleaned, shortened
 
 __all__ = [
+    "DOT",
     "FAULTY",
     "FAULTY_FILL",
     "FAULTY_SCALE",
@@ -42,6 +43,9 @@ FAULTY_FILL = "rgba(232,89,12,0.14)"
 OPPOSITE = "#3b82f6"
 FAULTY_SCALE = [[0.0, "rgba(232,89,12,0.08)"], [1.0, "rgba(232,89,12,0.65)"]]
 SIGNED_SCALE = [[0.0, OPPOSITE], [0.5, "rgba(128,128,128,0)"], [1.0, FAULTY]]
+
+DOT = " · "
+"""What stands between the clauses of a subtitle."""
 
 _FONT = "system-ui, -apple-system, 'Segoe UI', 'Helvetica Neue', Arial, sans-serif"
 _MANY = 2000  # from here on points are drawn by WebGL
@@ -124,18 +128,37 @@ def short(text: object, limit: int = 48) -> str:
     return plain(shortened(text, limit))
 
 
-def set_title(figure: go.Figure, title: str, subtitle: str = "", *, dark: bool = False) -> None:
+def set_title(
+    figure: go.Figure, title: str, subtitle: str = "", *, dark: bool = False, room: int = 84
+) -> None:
     """Give a figure its title, a quieter second line, and the template.
 
     Args:
         figure: The figure.
         title: What it shows, escaped by the caller.
-        subtitle: What must be known to read it, escaped by the caller.
+        subtitle: What must be known to read it, escaped by the caller; broken at `DOT`
+            where it is long, so that a narrow figure shows all of it.
         dark: Whether the page is dark.
+        room: Height above the plot, where the subtitle is one line.
     """
+    lines = _broken(subtitle)
     figure.update_layout(
-        template=theme(dark), title={"text": title, "subtitle": {"text": subtitle}}
+        template=theme(dark),
+        title={"text": title, "subtitle": {"text": "<br>".join(lines)}},
+        margin={"t": room + 15 * (len(lines) - 1)},
     )
+
+
+def _broken(text: str, limit: int = 52) -> list[str]:
+    """A text in lines, broken between its clauses only."""
+    lines = [""]
+    for clause in text.split(DOT):
+        longer = DOT.join(part for part in (lines[-1], clause) if part)
+        if len(longer) > limit and lines[-1]:
+            lines.append(clause)
+        else:
+            lines[-1] = longer
+    return lines
 
 
 def message(title: str, text: str, *, dark: bool = False) -> go.Figure:

@@ -19,7 +19,16 @@ import plotly.graph_objects as go
 from fi_notebook.core.run import EFFECTS, Comparison
 from fi_notebook.core.site import PHASES
 from fi_notebook.report.arrays import keep_extremes
-from fi_notebook.report.figures.look import FAULTY, GOLDEN, message, plain, points, set_title, short
+from fi_notebook.report.figures.look import (
+    DOT,
+    FAULTY,
+    GOLDEN,
+    message,
+    plain,
+    points,
+    set_title,
+    short,
+)
 from fi_notebook.report.numbers import number, share
 from fi_notebook.report.scale import tick_label
 
@@ -37,6 +46,7 @@ EFFECT_MARKS: Mapping[str, tuple[str, str, int]] = {
 
 _POINTS = 4000
 _SEGMENTS = 40
+_BELOW = {"x": 0, "xanchor": "left", "y": -0.24, "yanchor": "top"}
 _CROWD = 300  # from here on marks are small and let each other through
 
 
@@ -48,7 +58,7 @@ def propagation(comparison: Comparison, *, dark: bool = False) -> go.Figure:
         dark: Whether the page is dark.
     """
     total, differing = len(comparison), len(comparison.diverged)
-    title = f"propagation: {differing:,} of {total:,} outputs differ"
+    title = f"{differing:,} of {total:,} outputs differ"
     effects = comparison.columns["effect"]
     rows = np.flatnonzero(effects != EFFECTS.index("equal"))
     if not len(rows):
@@ -70,8 +80,8 @@ def propagation(comparison: Comparison, *, dark: bool = False) -> go.Figure:
         showgrid=False,
     )
     figure.update_yaxes(title_text="relative L2 error", **ticks)
-    figure.update_layout(height=380, hovermode="closest", margin={"t": 116})
-    set_title(figure, title, _subtitle(comparison, len(rows), drawn), dark=dark)
+    figure.update_layout(height=420, hovermode="closest", legend=_BELOW)
+    set_title(figure, title, _subtitle(comparison, len(rows), drawn), dark=dark, room=90)
     return figure
 
 
@@ -89,7 +99,7 @@ def _subtitle(comparison: Comparison, count: int, drawn: int) -> str:
         said.append(f"{drawn:,} of {count:,} drawn, extremes kept")
     if comparison.structural:
         said.append("the runs make different calls")
-    return " · ".join(said)
+    return DOT.join(said)
 
 
 def _places(comparison: Comparison, rows: np.ndarray) -> tuple[np.ndarray, dict[str, Any]]:
@@ -203,7 +213,6 @@ def _add_phases(figure: go.Figure, comparison: Comparison) -> None:
             line={"width": 0},
             label={"text": PHASES[codes[start]] if wide else "", "font": {"size": 11}},
         )
-    figure.update_layout(legend={"y": 1.09})
 
 
 def _phase_codes(comparison: Comparison) -> np.ndarray:

@@ -12,6 +12,7 @@ import plotly.graph_objects as go
 from fi_notebook.core.run import ElementChange, Injection
 from fi_notebook.report.arrays import Values, fold, keep_extremes, largest_in_blocks, values_of
 from fi_notebook.report.figures.look import (
+    DOT,
     FAULTY,
     GOLDEN,
     SIGNED_SCALE,
@@ -19,7 +20,7 @@ from fi_notebook.report.figures.look import (
     points,
     set_title,
 )
-from fi_notebook.report.figures.struck import title_of, values_and_note
+from fi_notebook.report.figures.struck import changed_words, title_of, values_and_note
 from fi_notebook.report.numbers import changed_bits, exact, hexadecimal, index_text, shape_text
 from fi_notebook.report.scale import SymLog
 
@@ -52,12 +53,15 @@ def difference_heatmap(injection: Injection, *, dark: bool = False) -> go.Figure
     figure.update_yaxes(
         title_text=rows, autorange="reversed", showgrid=False, mirror=True, showline=True
     )
-    said = [f"{bad:,} new NaN or Inf, marked ×"] if bad else []
+    said = [changed_words(injection)]
+    if bad:
+        said.append(f"{bad:,} new NaN or Inf, marked ×")
     if block != (1, 1):
         said.append(f"a cell is the largest change among {block[0]} × {block[1]} elements")
-    said.append("○ marks changed elements" if injection.elements else "nothing changed")
+    if len(injection.elements) < injection.changed:
+        said.append(f"the first {len(injection.elements)} are marked")
     figure.update_layout(height=380, showlegend=False)
-    set_title(figure, title, " · ".join(said), dark=dark)
+    set_title(figure, title, DOT.join(said), dark=dark)
     return figure
 
 
@@ -166,7 +170,7 @@ def scatter(injection: Injection, *, dark: bool = False) -> go.Figure:
         figure.add_trace(_cloud(name, before[kept], after[kept], scale, ends, len(rows)))
     _set_lanes(figure, scale, ends)
     if drawn < len(before):
-        note += f" · {drawn:,} of {len(before):,} points drawn, extremes kept"
+        note += f"{DOT}{drawn:,} of {len(before):,} points drawn, extremes kept"
     figure.update_layout(height=380)
     set_title(figure, title_of(injection, "golden against faulty"), note, dark=dark)
     return figure

@@ -16,7 +16,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from fi_notebook.core.run import Run, StepRecord
-from fi_notebook.report.figures.look import FAULTY, GOLDEN, message, plain, set_title
+from fi_notebook.report.figures.look import DOT, FAULTY, GOLDEN, message, plain, set_title
 from fi_notebook.report.numbers import number
 
 __all__ = ["training"]
@@ -68,7 +68,7 @@ def _subtitle(run: Run, struck: Sequence[int]) -> str:
         said.append(f"dotted: a fault struck (first in step {struck[0]})")
     if len(struck) > 20:
         said.append(f"the first 20 of {len(struck):,} such steps marked")
-    return " · ".join(said)
+    return DOT.join(said)
 
 
 def _quantities(run: Run) -> list[_Quantity]:

@@ -191,8 +191,8 @@ def _heat_figure(table: HeatTable, title: str, said: str, *, dark: bool) -> go.F
         showgrid=False,
         ticks="",
     )
-    figure.update_layout(height=130 + 26 * len(names), margin={"t": 96, "b": 16})
-    set_title(figure, title, said, dark=dark)
+    figure.update_layout(height=130 + 26 * len(names), margin={"b": 16})
+    set_title(figure, title, said, dark=dark, room=96)
     return figure
 
 
