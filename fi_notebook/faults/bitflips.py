@@ -52,6 +52,22 @@ def _no_field(layout: Format, field: str | None) -> str:
     return f"{layout.dtype} has no field {field!r}; its bits are {layout.valid_bits}"
 
 
+def _no_part(layout: Format, part: str | None) -> str:
+    """Why a dtype does not have this part."""
+    if part is None or layout.parts == 2:
+        return ""
+    return f"{layout.dtype} has no part {part!r}; leave part out, it is for complex dtypes"
+
+
+def _no_bits(given: Mapping[str, Any], layout: Format, _shape: tuple[int, ...]) -> str:
+    """Why a dtype does not have the bits, field or part that are given."""
+    return (
+        _no_bit(layout, given["bit"])
+        or _no_field(layout, given["field"])
+        or _no_part(layout, given["part"])
+    )
+
+
 def _on_part(
     values: torch.Tensor,
     masks: torch.Tensor,
@@ -132,9 +148,7 @@ def _one_way(parameters: Mapping[str, Any]) -> str:
     integers=INTEGERS,
     source="He et al., ISCA'23 (10.1145/3579371.3589105): one flipped bit",
     example={"bit": 30},
-    refuse=lambda given, layout, _shape: (
-        _no_bit(layout, given["bit"]) or _no_field(layout, given["field"])
-    ),
+    refuse=_no_bits,
     relate=_one_way,
 )
 def bitflip(
@@ -162,7 +176,7 @@ def _no_burst(given: Mapping[str, Any], layout: Format, _shape: tuple[int, ...])
     """Why a dtype has no room for a burst."""
     length, first = given["length"], given["bit"] or 0
     if first + length <= layout.bits:
-        return ""
+        return _no_part(layout, given["part"])
     return (
         f"{length} bits from bit {first} do not fit {layout.dtype}; its bits are "
         f"{layout.valid_bits}"
@@ -205,10 +219,6 @@ def _one_of_two(parameters: Mapping[str, Any]) -> str:
     return "" if len(given) == 1 else "give either bit or field"
 
 
-def _no_stuck(given: Mapping[str, Any], layout: Format, _shape: tuple[int, ...]) -> str:
-    return _no_bit(layout, given["bit"]) or _no_field(layout, given["field"])
-
-
 @register(
     "stuck_at_0",
     group="bits",
@@ -216,7 +226,7 @@ def _no_stuck(given: Mapping[str, Any], layout: Format, _shape: tuple[int, ...])
     integers=INTEGERS.replace("Flips", "Clears"),
     source="permanent stuck-at faults of gate-level studies",
     example={"bit": 23},
-    refuse=_no_stuck,
+    refuse=_no_bits,
     relate=_one_of_two,
 )
 def stuck_at_0(
@@ -240,7 +250,7 @@ def stuck_at_0(
     integers=INTEGERS.replace("Flips", "Sets"),
     source="permanent stuck-at faults of gate-level studies",
     example={"bit": 23},
-    refuse=_no_stuck,
+    refuse=_no_bits,
     relate=_one_of_two,
 )
 def stuck_at_1(
@@ -263,7 +273,7 @@ def _as_mask(mask: int | str) -> int:
 def _wide_mask(given: Mapping[str, Any], layout: Format, _shape: tuple[int, ...]) -> str:
     mask = _as_mask(given["mask"])
     if not mask >> layout.bits:
-        return ""
+        return _no_part(layout, given["part"])
     return f"mask {mask:#x} is wider than {layout.dtype}; its bits are {layout.valid_bits}"
 
 

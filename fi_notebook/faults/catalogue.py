@@ -57,10 +57,34 @@ In code: `session.arm(site, "scale", factor=1.5)`, or on a tensor by itself
 strides of a tensor. Sparse, nested and quantised tensors are refused.
 """
 
+OWN_MODELS = """
+## Your own
+
+A value model is a pure function; its keyword-only arguments are its parameters:
+
+```python
+@fi.faults.register("my_fault")
+def my_fault(values, ctx, *, gain: float = 2.0):
+    \"\"\"Every chosen value times a gain.\"\"\"
+    return values * gain
+```
+
+`values` has one dimension and must come back in the same shape and dtype. Draw from
+`ctx.generator` alone, on its device; `ctx.tensor` is the whole tensor, `ctx.indices` the flat
+indices of the chosen elements (None: all). A name is given once; `replace=True` replaces a
+model of your own. A package offers its models under the entry-point group
+`fi_notebook.faults`, in its `pyproject.toml`:
+
+```toml
+[project.entry-points."fi_notebook.faults"]
+my_fault = "my_package:my_fault"
+```
+"""
+
 
 def catalogue() -> str:
     """The whole page as Markdown."""
-    return "\n".join([HEAD, *_model_pages(), *_element_page()]) + "\n"
+    return "\n".join([HEAD, *_model_pages(), *_element_page(), OWN_MODELS])
 
 
 def _model_pages() -> Iterator[str]:

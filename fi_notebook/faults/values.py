@@ -313,7 +313,7 @@ def finite_std(tensor: torch.Tensor) -> float:
             summary="std is relative to each value (True, 'element') or to the tensor's std.",
         ),
     ),
-    integers="Computed in float64, rounded half to even, held at the ends of the dtype.",
+    integers="In float64, rounded half to even, held at the ends; a bool is True unless it is 0.",
     source="a disturbance of known size, for sensitivity studies",
     example={"std": 0.1},
 )

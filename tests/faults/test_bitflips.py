@@ -176,6 +176,8 @@ def test_parameters_that_can_never_be_are_refused(
         ("bitflip", {"field": "sign"}, "uint8", "uint8 has no field 'sign'"),
         ("stuck_at_1", {"bit": [3, 9]}, "float8_e5m2", "float8_e5m2 has no bit 9"),
         ("xor_mask", {"mask": 0x100}, "uint8", "mask 0x100 is wider than uint8"),
+        ("bitflip", {"bit": 1, "part": "imag"}, "float32", "float32 has no part 'imag'"),
+        ("burst", {"part": "real"}, "int8", "it is for complex dtypes"),
     ],
 )
 def test_what_a_dtype_does_not_have_is_refused(

@@ -42,4 +42,7 @@ def test_the_global_generator_does_not_move() -> None:
     before = torch.get_rng_state()
     for name in ("bitflip", "random", "random_finite", "noise", "permute", "wrong_address"):
         faults.apply(torch.randn(50, generator=faults.generator(1)), name, {"count": 5}, seed=9)
+    faults.apply(torch.zeros(50), "bitflip", seed=9, ber=0.1)
+    for elements in ("fraction", 0.5), ("tile", [1, 2]), ("row", "any"), ("run", 3):
+        faults.apply(torch.zeros(5, 4), "zero", dict([elements]), seed=9)
     assert torch.equal(torch.get_rng_state(), before)
