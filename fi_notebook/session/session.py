@@ -186,7 +186,7 @@ class Session:
 
     def _traced(self) -> GoldenRun:
         self.trace()
-        assert self._golden is not None  # noqa: S101  # trace() set it or raised
+        assert self._golden is not None  # trace() set it or raised
         return self._golden
 
     @contextmanager
@@ -317,7 +317,7 @@ class Session:
             return
         self._change(self._plan.without(self._known(fault)))
 
-    def set_enabled(self, fault: Fault | str, enabled: bool) -> Fault:  # noqa: FBT001  # a switch
+    def set_enabled(self, fault: Fault | str, enabled: bool) -> Fault:  # a switch
         """Switch a fault of the plan on or off; gives it back as it stands.
 
         Raises:
@@ -382,10 +382,13 @@ class Session:
         self._events.stop.set()
 
     def explore(self) -> Explorer:
-        """The widget; it and this session always agree."""
-        from fi_notebook.ui.explorer import Explorer
+        """The widget; it and this session always agree.
 
-        return Explorer(self)
+        Asked again, it is another view of the same widget.
+        """
+        from fi_notebook.ui.explorer import explorer_of
+
+        return explorer_of(self)
 
     def save_html(self, path: str | Path) -> Path:
         """Write the whole exploration as one file that opens offline.
