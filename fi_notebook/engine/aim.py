@@ -3,6 +3,8 @@
     aim = Aim(fault, watch)
     aim.at(call)            # this call, in this step?
     aim.reason()            # why it never fired: "asked for call 7 of relu, 3 were made"
+
+What a call is was settled before (see `engine.intercept`); nothing here looks at values.
 """
 
 from __future__ import annotations
@@ -138,7 +140,7 @@ class Aim:
     def _at_code(self, call: Call) -> bool:
         if not self._code:
             return True
-        causes = () if call.cause is None else (call.cause.stack,)
+        causes = () if call.cause is None else call.cause.stacks
         return any(self._on_line(stack) for stack in (call.stack, *causes))
 
     def _on_line(self, stack: int) -> bool:
@@ -171,7 +173,9 @@ class Aim:
             return f"asked for call {target.call} of {target.op}, {self.reached} were made"
         if fault.probability < 1:
             return f"its probability of {fault.probability} never came up"
-        return f"no call of {target.op!r} in step {fault.steps} fits {str(target)!r} and its filters"
+        return (
+            f"no call of {target.op!r} in step {fault.steps} fits {str(target)!r} and its filters"
+        )
 
 
 def _place(phase: str, module: str, module_call: int, ordinal: int) -> str:

@@ -11,7 +11,6 @@ from fnmatch import fnmatchcase
 
 from torch import nn
 
-
 from fi_notebook import faults
 from fi_notebook.core.fault import Anchor, Fault
 from fi_notebook.core.match import CodeFilter, check_modules
@@ -65,7 +64,9 @@ def _check_stored(fault: Fault, model: nn.Module) -> None:
         raise FaultError(f"{fault.model} is for calls; {str(fault.target)!r} is a stored tensor")
     names = stored_names(model, kind)
     if kind == "state":  # parameter.name; which names there are shows when it is stepped
-        if any(fnmatchcase(wanted, f"{name}.*") or any(c in wanted for c in "*?[") for name in names):
+        if any(
+            fnmatchcase(wanted, f"{name}.*") or any(c in wanted for c in "*?[") for name in names
+        ):
             return
     elif any(fnmatchcase(name, wanted) for name in names):
         return

@@ -19,6 +19,7 @@ from dataclasses import replace
 from typing import Any
 
 import torch
+from torch.autograd.grad_mode import _unsafe_preserve_version_counter
 
 from fi_notebook import faults
 from fi_notebook.core.fault import Fault
@@ -36,8 +37,8 @@ from fi_notebook.engine.outputs import (
     written,
 )
 from fi_notebook.engine.stats import dtype_name, tensor_stats
-from fi_notebook.engine.stored import StoredStriker
 from fi_notebook.engine.storages import StorageMap, storage_of, tensors_in
+from fi_notebook.engine.stored import StoredStriker
 from fi_notebook.errors import FaultError
 
 __all__ = ["Striker", "site_of"]
@@ -266,7 +267,7 @@ class Striker:
 
 def site_of(call: Call, output: Output, watch: Watch) -> Site:
     """The site of an output while it runs, described."""
-    causes = () if call.cause is None else watch.sources.frames(call.cause.stack)
+    stacks = (call.stack,) if call.cause is None else (call.stack, *call.cause.stacks)
     return Site(
         op=call.op,
         call=call.number,
@@ -279,7 +280,7 @@ def site_of(call: Call, output: Output, watch: Watch) -> Site:
         module_call=call.module_call,
         ordinal=call.ordinal,
         parameter=call.parameter,
-        code=(*causes, *watch.sources.frames(call.stack)),
+        code=tuple(frame for stack in reversed(stacks) for frame in watch.sources.frames(stack)),
         dtype=dtype_name(output.tensor.dtype),
         shape=tuple(output.tensor.shape),
     )
@@ -297,10 +298,12 @@ def _kind(call: Call, output: Output) -> str:
     return VIEW if shared else FUNCTIONAL
 
 
-def _written(tensor: torch.Tensor, corruption: faults.Corruption, kind: str, scope: str) -> torch.Tensor:
+def _written(
+    tensor: torch.Tensor, corruption: faults.Corruption, kind: str, scope: str
+) -> torch.Tensor:
     """The tensor that readers shall see: the same one, or a copy of a view."""
     by_value = kind == VIEW and scope == "value"
     target = faults.materialised(tensor) if by_value else tensor
-    with torch.autograd._unsafe_preserve_version_counter(target):
+    with _unsafe_preserve_version_counter(target):
         corruption.write_into(target)
     return target

@@ -13,7 +13,6 @@ threads for it); a compiled function runs eagerly while it is on (``force_eager`
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -23,24 +22,17 @@ from typing import Any, Protocol
 import torch
 from torch import nn
 from torch.optim import Optimizer
-from torch.utils._python_dispatch import (
-    TorchDispatchMode,
-    _get_current_dispatch_mode_stack,
-    _pop_mode,
-    _push_mode,
-)
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from fi_notebook.core.site import qualified
-from fi_notebook.engine.lineage import Lineage, Origin
+from fi_notebook.engine.lineage import Lineage, Origin, is_accumulation
 from fi_notebook.engine.modules import ModuleScope, ModuleTable
 from fi_notebook.engine.outputs import schema_of
 from fi_notebook.engine.parameters import ParameterScope
 from fi_notebook.engine.source import SourceStacks
 from fi_notebook.engine.steps import StepClock
 
-__all__ = ["FOLDED", "Call", "Entered", "Interceptor", "Observer", "Watch"]
-
-logger = logging.getLogger("fi_notebook")
+__all__ = ["FOLDED", "Call", "Interceptor", "Observer", "Watch"]
 
 FORWARD, LOSS, BACKWARD, RECOMPUTE, OPTIMIZER, OTHER = range(6)  # rows of PHASES
 
@@ -177,6 +169,7 @@ class Watch:
         """Take every hook off."""
         self.scope.remove()
         self.clock.remove()
+        self.lineage.stop()
 
     def _enter_model(self, module: nn.Module) -> bool:
         if not (module.training and torch.is_grad_enabled()):
@@ -263,7 +256,7 @@ class Interceptor(TorchDispatchMode):
             call.op,
             call.module,
             call.module_call,
-            call.stack,
+            (call.stack,) if call.cause is None else (call.stack, *call.cause.stacks),
             bool(schema_of(func).written),
         )
         watch.lineage.record(threading.get_ident(), origin)
@@ -281,6 +274,8 @@ class Interceptor(TorchDispatchMode):
             call.phase = OTHER if not scope.counted else FORWARD if node is None else RECOMPUTE
             if node is None and watch.sources.asking_for_gradients:
                 call.phase = BACKWARD
+            if call.phase == RECOMPUTE and watch.sources.recomputing:
+                self._place_recompute(call, node)
             call.module, call.module_call = scope.module, scope.number
         elif node is not None:
             self._place_backward(call, node)
@@ -292,7 +287,9 @@ class Interceptor(TorchDispatchMode):
         if scope is not None and scope.node is node:
             return True
         return torch.is_grad_enabled() and not any(
-            group.get("differentiable") for o in self.watch.clock.optimizers for group in o.param_groups
+            group.get("differentiable")
+            for o in self.watch.clock.optimizers
+            for group in o.param_groups
         )
 
     def _place_optimizer(self, call: Call) -> None:
@@ -314,16 +311,23 @@ class Interceptor(TorchDispatchMode):
         watch = self.watch
         call.phase = RECOMPUTE if watch.sources.recomputing else BACKWARD
         watch.parameters.stale = watch.after_backward = True
-        variable = getattr(node, "variable", None)
-        if variable is not None:  # AccumulateGrad
-            call.parameter = watch.parameters.name(variable)
-            call.module, call.module_call = watch.table.owner(variable), 0
-            return
-        call.cause, call.ambiguous = watch.lineage.cause(node)
-        if call.cause is None:
+        call.cause, call.ambiguous = watch.lineage.cause(threading.get_ident(), node)
+        if is_accumulation(node):
+            call.parameter = watch.parameters.name(node.variable)
+        if call.parameter:
+            call.module, call.module_call = watch.table.owner(node.variable), 0
+        elif call.cause is None:
             call.module, call.module_call = watch.table.outside, 0
         else:
             call.module, call.module_call = call.cause.module, call.cause.module_call
+        if call.phase == RECOMPUTE and watch.sources.recompute_has_lines:
+            call.cause = None  # its own lines say more
+
+    def _place_recompute(self, call: Call, node: Any) -> None:
+        """A recompute without a line of its own has those of the call whose node runs."""
+        sources = self.watch.sources
+        if not sources.recompute_has_lines:
+            call.cause, call.ambiguous = self.watch.lineage.cause(threading.get_ident(), node)
 
     def _place_outside(self, call: Call) -> None:
         watch = self.watch
@@ -349,53 +353,3 @@ def _names(func: Any) -> tuple[str, str]:
         return qualified("higher_order", str(func.name() if callable(func.name) else func)), ""
     namespace, _, name = packet._qualified_op_name.partition("::")
     return qualified(namespace, name), func._overloadname
-
-
-class Entered:
-    """A mode that is on, and how it is taken off though others came and went.
-
-    Leaving a dispatch mode is positional: a user's mode that was entered before ours
-    and left while ours was on has popped *ours* and stayed itself. `restack` mends that.
-    """
-
-    def __init__(self, mode: Interceptor) -> None:
-        """Push the mode, with compiled functions forced to run eagerly."""
-        self._mode = mode
-        self._warned = False
-        self._stance = torch.compiler.set_stance("force_eager")
-        mode.__enter__()
-
-    def leave(self) -> None:
-        """Take the mode off, wherever in the stack it is, and restore the stance."""
-        try:
-            self.restack()
-            above = _pop_until(self._mode)
-            self._mode.__exit__(None, None, None)
-            for mode in reversed(above):
-                _push_mode(mode)
-        finally:
-            self._stance.__exit__(None, None, None)
-
-    def restack(self) -> None:
-        """Put the mode back on where another one's exit took it off; warns once."""
-        if any(mode is self._mode for mode in _get_current_dispatch_mode_stack()):
-            return
-        if not self._warned:
-            logger.warning(
-                "another dispatch mode was entered before fi_notebook's and left after it, "
-                "which took ours off; it is on again, calls in between were not seen"
-            )
-        self._warned = True
-        kept = [mode for mode in _pop_until(None) if mode.old_dispatch_mode_flags]
-        for mode in (*reversed(kept), self._mode):
-            _push_mode(mode)
-
-
-def _pop_until(wanted: TorchDispatchMode | None) -> list[TorchDispatchMode]:
-    """Pop the modes above one, or all of them; the first popped comes first."""
-    popped = []
-    while stack := _get_current_dispatch_mode_stack():
-        if stack[-1] is wanted:
-            break
-        popped.append(_pop_mode())
-    return popped

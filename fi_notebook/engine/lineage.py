@@ -21,10 +21,13 @@ from typing import Any, NamedTuple
 
 import torch
 
-__all__ = ["Lineage", "Origin"]
+__all__ = ["Lineage", "Origin", "is_accumulation"]
 
 NO_NUMBER = 2**64 - 1
 """The sequence number of a node that has none (``AccumulateGrad``)."""
+
+_NEAR = 64
+"""How many nodes are looked at between the last one that made a call and an accumulation."""
 
 _AFTER_THE_CALL = ("CopySlices", "AsStridedBackward")
 
@@ -37,7 +40,7 @@ class Origin(NamedTuple):
         op: Its operator packet.
         module: Row of its module.
         module_call: Which call of that module.
-        stack: Number of its source stack.
+        stacks: Numbers of its source stacks: its own, then those of what caused it.
         in_place: Whether it wrote an argument.
     """
 
@@ -45,8 +48,13 @@ class Origin(NamedTuple):
     op: str
     module: int
     module_call: int
-    stack: int
+    stacks: tuple[int, ...]
     in_place: bool
+
+    @property
+    def stack(self) -> int:
+        """Number of its own source stack."""
+        return self.stacks[0]
 
 
 @dataclass
@@ -63,10 +71,16 @@ class Lineage:
     def __init__(self) -> None:
         """Start with no calls."""
         self._threads: dict[int, _Thread] = {}
+        self._running: dict[int, tuple[Any, tuple[Origin | None, bool]]] = {}
 
     def start(self, thread: int) -> None:
         """Forget everything; nodes made until now are of no call."""
         self._threads = {thread: _Thread(floor=torch._C._autograd._get_sequence_nr())}
+        self._running.clear()
+
+    def stop(self) -> None:
+        """Hold no autograd node any longer."""
+        self._running.clear()
 
     def begin_step(self) -> None:
         """Forget the step before the last one; what came just before a step may matter."""
@@ -89,13 +103,28 @@ class Lineage:
         last = calls.shown[-1] if calls and calls.shown else (calls.floor if calls else 0)
         return bool(torch._C._autograd._get_sequence_nr() > last)
 
-    def cause(self, node: Any) -> tuple[Origin | None, bool]:
-        """The call that made an autograd node.
+    def cause(self, thread: int, node: Any) -> tuple[Origin | None, bool]:
+        """The call that made the autograd node that runs in a thread.
+
+        For ``AccumulateGrad``, which no call made, it is the call whose gradient is
+        accumulated: that of the node which ran before it and leads to it.
 
         Returns:
             The call, or None where no call of this step made it (a graph kept from an
             earlier step), and whether several threads have one of that number.
         """
+        if is_accumulation(node):
+            last = self._running.get(thread)
+            maker = None if last is None else _leading_to(node, last[0])
+            return (None, False) if maker is None else self._made(maker)
+        last = self._running.get(thread)
+        if last is not None and last[0] is node:
+            return last[1]
+        found = self._made(node)
+        self._running[thread] = (node, found)
+        return found
+
+    def _made(self, node: Any) -> tuple[Origin | None, bool]:
         number = node._sequence_nr()
         if number == NO_NUMBER:
             return None, False
@@ -119,6 +148,25 @@ class Lineage:
             writes = (o for o in reversed(calls.origins[:upto]) if o.in_place)
             return next(writes, None) or _first(group)
         return _first(group)
+
+
+def is_accumulation(node: Any) -> bool:
+    """Whether a node accumulates a gradient into a tensor."""
+    return getattr(node, "variable", None) is not None
+
+
+def _leading_to(wanted: Any, node: Any) -> Any:
+    """The node below (or at) one that leads to another at once, or None."""
+    waiting = [node]
+    for _ in range(_NEAR):
+        if not waiting:
+            return None
+        node = waiting.pop(0)
+        children = [child for child, _ in node.next_functions if child is not None]
+        if any(child is wanted for child in children):
+            return node
+        waiting += children
+    return None
 
 
 def _first(group: list[Origin]) -> Origin | None:

@@ -47,7 +47,7 @@ def compare_kept(kept: Kept, tensor: torch.Tensor) -> Measure:
         return measure(kept.whole, tensor)
     if kept.hash is not None and bool(torch.equal(kept.hash, position_hash(tensor))):
         return EQUAL._replace(numel=tensor.numel())
-    assert kept.sample is not None  # noqa: S101  # kept without the whole: see ValueStore.add
+    assert kept.sample is not None  # kept without the whole: see ValueStore.add
     sample = sampled(tensor)
     part = measure(kept.sample, sample)
     scale = tensor.numel() / max(1, sample.numel())
@@ -109,7 +109,11 @@ def _ulps(golden: torch.Tensor, faulty: torch.Tensor, mask: torch.Tensor) -> flo
     if not golden.is_floating_point():
         return math.nan
     a, b = golden.detach()[mask], faulty.detach()[mask]
-    both = ~(a.isnan() | b.isnan()) if a.element_size() > 1 else ~(a.float().isnan() | b.float().isnan())
+    both = (
+        ~(a.isnan() | b.isnan())
+        if a.element_size() > 1
+        else ~(a.float().isnan() | b.float().isnan())
+    )
     if not bool(both.any()):
         return math.nan
     distance = _ordered(a)[both].double() - _ordered(b)[both].double()
@@ -153,6 +157,8 @@ def differences(
     return tuple(
         difference(name, golden[name], faulty[name])
         if name in golden and name in faulty
-        else Difference(name, equal=False, note=f"only in the {'golden' if name in golden else 'faulty'} run")
+        else Difference(
+            name, equal=False, note=f"only in the {'golden' if name in golden else 'faulty'} run"
+        )
         for name in names
     )

@@ -145,10 +145,7 @@ class ModuleScope:
         if row == 0 and not (len(stack) == 1 and stack[0].wrapper):
             stack.clear()  # what is left was interrupted: the root does not call itself
         node = torch._C._current_autograd_node()
-        if stack:
-            counted = stack[-1].counted
-        else:
-            counted = node is not None or self._entering(module)
+        counted = stack[-1].counted if stack else node is not None or self._entering(module)
         self.entered = True
         self.wrapped |= wrapper
         self.calls[row, counted] += not wrapper

@@ -15,7 +15,16 @@ from typing import Any
 
 import torch
 
-__all__ = ["MUTATES_ANYWAY", "Output", "Schema", "outputs", "replaced", "schema_of", "written"]
+__all__ = [
+    "MUTATES_ANYWAY",
+    "WORKSPACES",
+    "Output",
+    "Schema",
+    "outputs",
+    "replaced",
+    "schema_of",
+    "written",
+]
 
 MUTATES_ANYWAY = {
     "native_batch_norm": ("running_mean", "running_var"),
@@ -32,6 +41,15 @@ MUTATES_ANYWAY = {
     ),
 }
 """Operators that write arguments although their schema does not say so."""
+
+WORKSPACES = {
+    "mkldnn_rnn_layer": (3,),
+    "_cudnn_rnn": (3,),
+    "miopen_rnn": (3,),
+    "cudnn_batch_norm": (3,),
+    "_batch_norm_with_update": (3,),
+}
+"""Outputs that are a kernel's own memory: no values, and not the same twice."""
 
 FUNCTIONAL, IN_PLACE, VIEW = "functional", "in place", "view"
 
@@ -130,7 +148,9 @@ def replaced(result: Any, output: Output, tensor: torch.Tensor) -> Any:
     if output.index is None:
         items[output.output] = tensor
     elif isinstance(items[output.output], (list, tuple)):
-        items[output.output] = replaced(items[output.output], Output(tensor, output.index, None, ""), tensor)
+        items[output.output] = replaced(
+            items[output.output], Output(tensor, output.index, None, ""), tensor
+        )
     else:  # the result is itself the list
         items[output.index] = tensor
     return type(result)(items) if type(result) in (list, tuple) else type(result)(*items)

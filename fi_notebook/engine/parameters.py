@@ -49,8 +49,8 @@ class ParameterScope:
             if parameter.grad is not None:
                 self._known.set(parameter.grad, name)
         for optimizer in optimizers:
-            for parameter, state in optimizer.state.items():
-                self._learn_state(self.name(parameter), state)
+            for owner, state in optimizer.state.items():
+                self._learn_state(self.name(owner), state)
         self.stale = False
 
     def grown(self, optimizers: Sequence[Optimizer]) -> bool:

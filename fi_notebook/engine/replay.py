@@ -23,8 +23,9 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from fi_notebook.core.fault import Fault
 from fi_notebook.core.run import Injection, NotInjected, StepRecord
+from fi_notebook.engine.entered import Entered
 from fi_notebook.engine.inject import Striker
-from fi_notebook.engine.intercept import Call, Entered, Interceptor, Observer, Watch
+from fi_notebook.engine.intercept import Call, Interceptor, Observer, Watch
 from fi_notebook.engine.source import SourceStacks
 from fi_notebook.engine.stats import euclidean_norm
 from fi_notebook.engine.steps import StepClock

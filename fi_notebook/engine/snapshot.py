@@ -26,6 +26,7 @@ from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from types import FrameType
 from typing import Any
 
@@ -100,7 +101,7 @@ class Snapshot:
         self._tensors: list[_TensorState] = []
         self._containers: list[_Container] = []
         self._bytes: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
-        self._calls: list[Callable[[], None]] = []
+        self._calls: list[Callable[[], object]] = []
         self._generators: Generators | None = None
 
     @classmethod
@@ -153,7 +154,7 @@ class Snapshot:
             return
         if isinstance(thing, torch.Generator):
             state = thing.get_state()
-            self._calls.append(lambda: thing.set_state(state))
+            self._calls.append(partial(thing.set_state, state))
         elif isinstance(thing, np.random.Generator):
             bits = copy.deepcopy(thing.bit_generator.state)
             self._calls.append(lambda: setattr(thing.bit_generator, "state", bits))
@@ -217,7 +218,7 @@ class Snapshot:
 
     def _opaque(self, tensor: torch.Tensor) -> None:
         saved = tensor.detach().clone()
-        self._calls.append(lambda: tensor.detach().copy_(saved))
+        self._calls.append(partial(tensor.detach().copy_, saved))
 
 
 def _same_memory(a: torch.Tensor, b: torch.Tensor) -> bool:

@@ -25,7 +25,7 @@ from fi_notebook.core.site import Frame
 
 __all__ = ["SourceStacks", "notebook_name"]
 
-_KEEP, _SKIP, _STOP, _GRADIENT, _RECOMPUTE = range(5)
+_KEEP, _SKIP, _STOP, _GRADIENT, _ENGINE, _RECOMPUTE = range(6)
 
 _TORCH = str(Path(torch.__file__).parent) + os.sep
 _OURS = str(Path(__file__).parent.parent) + os.sep
@@ -39,8 +39,10 @@ _MACHINERY = re.compile(
     r"|_pytest|pytest|pluggy|pytest_timeout\.py|debugpy|coverage|hypothesis)([/\\]|$)"
 )
 _MARKED = {
-    (os.path.join("autograd", "__init__.py"), "_make_grads"): _GRADIENT,
-    (os.path.join("utils", "checkpoint.py"), "recompute_fn"): _RECOMPUTE,
+    (str(Path("autograd", "__init__.py")), "_make_grads"): _GRADIENT,
+    (str(Path("autograd", "graph.py")), "_engine_run_backward"): _ENGINE,
+    (str(Path("utils", "checkpoint.py")), "recompute_fn"): _RECOMPUTE,
+    (str(Path("utils", "checkpoint.py")), "backward"): _RECOMPUTE,  # of a reentrant one
 }
 _STEP_RUNNER = "run_user_step"
 """Name of the function of `engine.replay` beneath which a step's own frames begin."""
@@ -64,6 +66,7 @@ class SourceStacks:
         self._frames: dict[int, tuple[Frame, ...]] = {0: ()}
         self.asking_for_gradients = False
         self.recomputing = False
+        self.recompute_has_lines = False
 
     def __len__(self) -> int:
         """How many different stacks there are."""
@@ -72,11 +75,12 @@ class SourceStacks:
     def capture(self, depth: int = 2) -> int:
         """Number of the stack that the caller's caller runs in.
 
-        Sets `asking_for_gradients` (torch makes the first gradient of a backward) and
-        `recomputing` (a checkpoint runs its forward again) for this call.
+        Sets `asking_for_gradients` (torch makes the first gradient of a backward),
+        `recomputing` (a checkpoint runs its forward again) and `recompute_has_lines`
+        (a person's own lines are among what it runs) for this call.
         """
         frame: FrameType | None = sys._getframe(depth)
-        self.asking_for_gradients = self.recomputing = False
+        self.asking_for_gradients = self.recomputing = in_engine = False
         key: list[object] = []
         kept: list[tuple[CodeType, int]] = []
         verdicts = self._verdicts
@@ -92,8 +96,10 @@ class SourceStacks:
                 break
             elif verdict == _GRADIENT:
                 self.asking_for_gradients = True
-            elif verdict == _RECOMPUTE:
-                self.recomputing = True
+            elif verdict == _ENGINE:
+                in_engine = True  # what is further out asked for this backward
+            elif verdict == _RECOMPUTE and not in_engine:
+                self.recomputing, self.recompute_has_lines = True, bool(kept)
             frame = frame.f_back
         return self._intern(tuple(key), kept)
 

@@ -131,7 +131,9 @@ def _fast(values: torch.Tensor) -> torch.Tensor:
         wide = values.double()
         return _nonfinite(wide, (values == 0).sum())
     mean = values.sum(dtype=torch.float64) / values.numel()
-    norm = torch.linalg.vector_norm(values, dtype=torch.float32 if values.element_size() < 4 else None)
+    norm = torch.linalg.vector_norm(
+        values, dtype=torch.float32 if values.element_size() < 4 else None
+    )
     norm = norm.double()
     variance = (norm.square() / values.numel() - mean.square()).clamp_min(0)
     zeros = values.numel() - torch.count_nonzero(values)

@@ -182,7 +182,7 @@ class StepClock:
 
 
 _clocks: WeakSet[StepClock] = WeakSet()  # registry: who is told of zero_grad
-_originals: dict[type, Any] = {}  # registry: the methods that stand wrapped
+_originals: dict[Any, Any] = {}  # registry: the methods that stand wrapped
 
 
 def _watch_zero_grad(clock: StepClock) -> None:

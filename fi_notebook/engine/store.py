@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Container
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 
@@ -100,7 +101,7 @@ def default_budget() -> int:
 
 def _available() -> int:
     try:
-        with open("/proc/meminfo", encoding="ascii") as lines:
+        with Path("/proc/meminfo").open(encoding="ascii") as lines:
             fields = dict(line.split(":", 1) for line in lines)
     except OSError:  # not Linux: be modest
         return 2 << 30

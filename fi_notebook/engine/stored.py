@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
+from torch.autograd.grad_mode import _unsafe_preserve_version_counter
 from torch.optim import Optimizer
 from torch.utils._python_dispatch import _disable_current_modes
 
@@ -68,7 +69,7 @@ class StoredStriker:
                 if kinds is not None and kind not in kinds:
                     kept.append((kind, corruption, tensor))
                     continue
-                with torch.autograd._unsafe_preserve_version_counter(tensor):
+                with _unsafe_preserve_version_counter(tensor):
                     _reversed(corruption).write_into(tensor)
         self._to_undo = kept[::-1]
 
@@ -131,7 +132,9 @@ class StoredStriker:
 def _comes_up(seed: int, probability: float, identity: tuple[Any, ...]) -> bool:
     if probability >= 1:
         return True
-    return float(torch.rand((), generator=faults.generator(seed, *identity, "trigger"))) < probability
+    return (
+        float(torch.rand((), generator=faults.generator(seed, *identity, "trigger"))) < probability
+    )
 
 
 def _in_modules(aim: Aim, module: str) -> bool:

@@ -25,7 +25,14 @@ from fi_notebook.core.site import Site
 from fi_notebook.core.trace import CALL_COLUMNS, FLAGS, SITE_COLUMNS, Tables, Trace
 from fi_notebook.engine.intercept import BACKWARD, FOLDED, OPTIMIZER, OTHER, Call, Watch
 from fi_notebook.engine.measure import Measure, compare_kept
-from fi_notebook.engine.outputs import IN_PLACE, VIEW, Output, outputs, written
+from fi_notebook.engine.outputs import (
+    IN_PLACE,
+    VIEW,
+    WORKSPACES,
+    Output,
+    outputs,
+    written,
+)
 from fi_notebook.engine.stats import Statistics, dtype_name
 from fi_notebook.engine.storages import StorageMap, storage_of, tensors_in
 from fi_notebook.engine.store import Kept, SiteKey, ValueStore
@@ -143,9 +150,12 @@ class Recorder:
                 self._parameters[parameter] if parameter else -1,
             )
         )
+        without_values = output.output in WORKSPACES.get(call.op, ())
         if self._statistics is not None:
-            self._statistics.add(None if call.op in FOLDED else tensor)
+            self._statistics.add(None if call.op in FOLDED or without_values else tensor)
         if tensor.layout != torch.strided or tensor.is_quantized:
+            return
+        if without_values:
             return
         key = site_key(call, output)
         if self.store is not None and not call.op.startswith(("empty", "new_empty")):
@@ -218,9 +228,7 @@ class Recorder:
         flags |= _FLAG["folded"] if call.op in FOLDED else 0
         return flags | (_FLAG["ambiguous"] if call.ambiguous else 0)
 
-    def trace(
-        self, info: Mapping[str, Any], values: Callable[[Site], Any] | None = None
-    ) -> Trace:
+    def trace(self, info: Mapping[str, Any], values: Callable[[Site], Any] | None = None) -> Trace:
         """What was recorded, as columns."""
         calls = _columns(self._calls, _CALL_FIELDS, CALL_COLUMNS)
         calls["flags"][sorted(self._unsafe)] |= _FLAG["unsafe view"]

@@ -34,7 +34,8 @@ from fi_notebook.core.match import has_module
 from fi_notebook.core.run import Injection, NotInjected
 from fi_notebook.engine import arming
 from fi_notebook.engine.inject import Striker
-from fi_notebook.engine.intercept import Entered, Interceptor, Watch
+from fi_notebook.engine.entered import Entered
+from fi_notebook.engine.intercept import Interceptor, Watch
 from fi_notebook.engine.source import SourceStacks
 from fi_notebook.engine.steps import StepClock
 from fi_notebook.errors import FaultError, SiteError

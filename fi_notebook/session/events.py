@@ -7,6 +7,8 @@
     step      {"run": "golden" | "faulty", "record": StepRecord}
     run       {"run": Run}
     error     {"error", "traceback"}
+
+Listeners are called in the thread that runs the step, between its calls.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -100,7 +100,7 @@ def _check_ran(setup: Setup, trace: Trace, result: StepResult) -> None:
         )
 
 
-def settings(setup: Setup) -> Mapping[str, Any]:
+def settings(setup: Setup) -> dict[str, Any]:
     """What decides whether two runs can be equal: versions, threads and flags."""
     return {
         "model": type(setup.model).__name__,

@@ -82,9 +82,7 @@ class Replay:
         comparison = self._compare(golden, faulty, steps)
         injections = tuple(i for result in faulty.results for i in result.injections)
         fired = {injection.fault for injection in injections}
-        not_injected = tuple(
-            n for n in faulty.results[-1].not_injected if n.fault not in fired
-        )
+        not_injected = tuple(n for n in faulty.results[-1].not_injected if n.fault not in fired)
         outcome = judge(
             self.plan,
             injections,
@@ -240,7 +238,7 @@ class Replay:
         )
 
 
-def _update(golden: StepResult, faulty: StepResult) -> dict[str, tuple[Difference, ...]]:
+def _update(golden: StepResult, faulty: StepResult) -> dict[str, Any]:
     """Differences of what training keeps, where both runs came to the end."""
     a, b = golden.state, faulty.state
     if a is None or b is None:
