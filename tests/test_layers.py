@@ -35,7 +35,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "session": _BELOW_SESSION,
     "campaign": _BELOW_SESSION | {"session"},
     "ui": _BELOW_UI,
-    "cli": _BELOW_UI | {"ui"},
+    "demo": set(),
+    "cli": _BELOW_UI | {"ui", "demo"},
     "magics": _BELOW_UI | {"ui"},
     "__init__": _BELOW_UI | {"ui", "magics"},
 }
@@ -54,7 +55,8 @@ THIRD_PARTY: dict[str, set[str]] = {
     "session": {"numpy", "torch"},
     "campaign": {"numpy"},
     "ui": {"numpy", "anywidget", "traitlets", "ipywidgets"},
-    "cli": {"numpy", "torch", "pydantic", "plotly", "anywidget", "safetensors", "sklearn"},
+    "demo": {"torch", "sklearn"},
+    "cli": {"numpy", "torch", "pydantic", "plotly", "anywidget", "safetensors"},
     "magics": {"numpy", "torch", "IPython"},
     "__init__": set(),
 }

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import runpy
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ import torch
 from torch import nn
 from torch.nn.modules.module import register_module_forward_pre_hook
 
+from fi_notebook.core.fault import FaultPlan
 from fi_notebook.errors import SessionError
 from fi_notebook.injector.injector import Injector
 
@@ -26,7 +27,7 @@ __all__ = ["run_script"]
 
 
 def run_script(
-    config: str | Path,
+    config: str | Path | Mapping[str, Any] | FaultPlan,
     script: str | Path,
     args: Sequence[str] = (),
     *,
@@ -36,7 +37,7 @@ def run_script(
     """Run a script as ``python script args`` would, with an injector attached.
 
     Args:
-        config: Path of ``injector.json``.
+        config: Path of ``injector.json``, what it holds, or a `FaultPlan`.
         script: Path of the training script.
         args: Its arguments.
         model: Class name of the model; the first root module that trains if left out.
@@ -70,7 +71,12 @@ def run_script(
 class _Attach:
     """The hook that waits for the model."""
 
-    def __init__(self, config: str | Path, model: str | None, options: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        config: str | Path | Mapping[str, Any] | FaultPlan,
+        model: str | None,
+        options: dict[str, Any],
+    ) -> None:
         self.injector: Injector | None = None
         self._config, self._model, self._options = config, model, options
         self._classes: set[str] = set()

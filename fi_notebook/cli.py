@@ -1,0 +1,350 @@
+"""The command line: ``fi-notebook demo | lab | trace | run | schema | report | …``.
+
+    fi-notebook demo --no-lab              the whole job in the terminal, on real digits
+    fi-notebook run injector.json train.py -- --epochs 1
+    fi-notebook schema > injector.schema.json
+
+Each subcommand is one function, and its docstring is its help. What goes wrong ends the
+program with one message and exit code 1; wrong arguments end it with 2, and what is not
+there yet with 3.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import inspect
+import json
+import logging
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from fi_notebook.core.site import PHASES
+from fi_notebook.core.trace import Trace
+from fi_notebook.core.tree import VIEWS, build_tree
+from fi_notebook.errors import FiError
+
+__all__ = ["main"]
+
+FAILED = 1
+NOT_THERE_YET = 3
+NOTEBOOK = Path("notebooks") / "01_quickstart.ipynb"
+LAB_MISSING = "JupyterLab is not installed; install it with: pip install 'fi-notebook[lab]'"
+
+LOG_ONLY: dict[str, Any] = {"version": 2, "modules": [""], "log_steps": [0]}
+"""The plan of ``trace SCRIPT``: nothing strikes, and the calls of step 0 are logged."""
+
+Options = argparse.Namespace
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one subcommand.
+
+    Args:
+        arguments: What stands on the command line; that of this process if left out.
+
+    Returns:
+        The exit code.
+    """
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    end = given.index("--") if "--" in given else len(given)
+    parser = _parser()
+    options = parser.parse_args(given[:end])
+    options.script_arguments = given[end + 1 :]
+    try:
+        return options.run(options) or 0
+    except (FiError, ModuleNotFoundError, OSError) as error:
+        print(f"fi-notebook {options.command}: {error}", file=sys.stderr)
+        return FAILED
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="fi-notebook",
+        description="A fault-injection debugger for one PyTorch training step.",
+    )
+    parser.add_argument("--version", action="version", version=_version())
+    commands = parser.add_subparsers(dest="command", metavar="command", required=True)
+    for name, (run, add_arguments) in COMMANDS.items():
+        help_text = inspect.getdoc(run) or ""
+        command = commands.add_parser(
+            name,
+            help=help_text.partition("\n")[0],
+            description=help_text,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        add_arguments(command)
+        command.set_defaults(run=run)
+    return parser
+
+
+def _version() -> str:
+    try:
+        return f"fi-notebook {version('fi-notebook')}"
+    except PackageNotFoundError:  # run from a folder, without installation
+        return "fi-notebook (not installed)"
+
+
+# demo and lab
+
+
+def demo(options: Options) -> int | None:
+    """Explore one training step on real digits: trace, arm, replay, compare.
+
+    Then opens the quickstart notebook in JupyterLab, unless --no-lab is given.
+    """
+    import torch
+
+    from fi_notebook.demo import make_demo
+    from fi_notebook.session import Session
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(1)  # so that dropout keeps the element that is struck
+        example = make_demo()
+        session = Session(example.step, model=example.model, optimizer=example.optimizer)
+        _show_demo(session)
+    _say("Report", f"{session.save_html(options.output)} (one file, opens offline)")
+    return None if options.no_lab else lab(options)
+
+
+def _demo_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--no-lab", action="store_true", help="stay in the terminal")
+    parser.add_argument(
+        "--output", default="fi-demo.html", metavar="FILE", help="the report (%(default)s)"
+    )
+
+
+def _show_demo(session: Any) -> None:
+    """Print what each step of the job shows."""
+    from fi_notebook.demo import BIT, TARGET, largest_element
+    from fi_notebook.report import text
+
+    trace = session.trace()
+    for by, title in (("module", "modules"), ("source", "source lines"), ("op", "operators")):
+        shown = build_tree(trace, by, folded=False)
+        _say(f"1. One training step as a tree of {title}", text.tree(shown, 2 - (by == "op")))
+    site = trace.site(trace.row(TARGET))
+    element = largest_element(trace.value(site))
+    fault = session.arm(site, "bitflip", elements={"index": element}, bit=BIT)
+    _say("2. Armed", str(fault))
+    run = session.replay()
+    _say("3. Before and after", text.injections(run))
+    _say("4. How the error ran through the later calls", text.propagation(run.comparison))
+    _say("5. Loss and gradient norm, golden against faulty", text.training(run))
+    _say("6. What came of it", "\n".join([text.outcome(run.outcome), *run.comparison.notes]))
+
+
+def _say(title: str, body: str) -> None:
+    print(f"\n{title}\n{'─' * len(title)}\n{body}", flush=True)
+
+
+def lab(_options: Options) -> int:
+    """Open JupyterLab on the quickstart notebook, or on this folder where it has none."""
+    if importlib.util.find_spec("jupyterlab") is None:
+        raise ModuleNotFoundError(LAB_MISSING)
+    command = [sys.executable, "-m", "jupyterlab"]
+    if hasattr(os, "geteuid") and os.geteuid() == 0:
+        command.append("--allow-root")
+    command += [str(NOTEBOOK)] if NOTEBOOK.is_file() else []
+    return subprocess.call(command)  # noqa: S603  # our own interpreter, no shell
+
+
+# trace, run and report
+
+
+def trace(options: Options) -> int | None:
+    """Print a saved trace as a tree, or log the calls of a script's first step.
+
+    fi-notebook trace step.fi --by source --depth 4
+    fi-notebook trace step.fi --find "relu*2"
+    fi-notebook trace train.py -- --epochs 1
+    """
+    from fi_notebook.report import text
+
+    if options.source.suffix == ".py":
+        return _run_script(LOG_ONLY, options)
+    loaded = Trace.load(options.source)
+    if options.find is None:
+        print(text.tree(loaded.tree(options.by), options.depth))
+    else:
+        for site in loaded.find(options.find):
+            code = site.code[0].label if site.code else "-"
+            print(f"{site}  {site.phase}  {site.module}  {code}  {site.dtype} {site.shape}")
+    return None
+
+
+def _trace_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("source", type=Path, help="a file of trace.save(), or a Python script")
+    parser.add_argument("--by", choices=tuple(VIEWS), default="module", help="view of the tree")
+    parser.add_argument("--depth", type=int, default=3, help="levels to show (%(default)s)")
+    parser.add_argument("--find", metavar="TARGET", help="list these sites in place of the tree")
+    _script_arguments(parser)
+
+
+def run(options: Options) -> int | None:
+    """Run a training script with the faults of a plan; no line of it is changed.
+
+    fi-notebook run injector.json train.py -- --epochs 1
+    """
+    return _run_script(options.plan, options)
+
+
+def _run_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("plan", help="injector.json, in either form")
+    parser.add_argument("source", type=Path, metavar="script", help="the training script")
+    _script_arguments(parser)
+
+
+def _script_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--model", help="class of the model; the first that trains if left out")
+    parser.add_argument("--events", metavar="FILE", help="write one JSON line per injection")
+    parser.epilog = "What follows -- goes to the script."
+
+
+def _run_script(plan: str | dict[str, Any], options: Options) -> int | None:
+    """Run a script as the main program; its own exit code is given back."""
+    from fi_notebook.core.fault import FaultPlan
+    from fi_notebook.injector import run_script
+
+    if not options.source.is_file():
+        raise FileNotFoundError(f"there is no script {str(options.source)!r}")
+    loaded = FaultPlan.load(plan)  # a plan that cannot be read fails before the script runs
+    with _logged():
+        injector = run_script(
+            loaded,
+            options.source,
+            options.script_arguments,
+            model=options.model,
+            events=options.events,
+        )
+    if len(loaded):
+        print(injector.report())
+    return None
+
+
+@contextmanager
+def _logged() -> Iterator[None]:
+    """What the package logs is shown while the script runs."""
+    logger, handler = logging.getLogger("fi_notebook"), logging.StreamHandler()
+    level = logger.level
+    handler.setFormatter(logging.Formatter("%(levelname)s:fi_notebook:%(message)s"))
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+
+
+def report(options: Options) -> int | None:
+    """Sum up what was written while a script ran, or a saved trace.
+
+    fi-notebook report events.jsonl      what fired, what did not, how far it came
+    fi-notebook report step.fi           calls by phase, and outputs that are not finite
+    """
+    path: Path = options.file
+    with path.open("rb") as file:
+        is_archive = file.read(2) == b"PK"
+    print(_trace_report(Trace.load(path)) if is_archive else _events_report(path))
+    return None
+
+
+def _report_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", type=Path, help="a file of --events, or of trace.save()")
+
+
+def _trace_report(found: Trace) -> str:
+    phases = Counter(PHASES[phase] for phase in found.calls["phase"].tolist())
+    lines = [f"{found.call_count:,} calls, {len(found):,} sites"]
+    lines += [f"  {phase}: {phases[phase]:,} calls" for phase in PHASES if phases[phase]]
+    columns = found.site_columns
+    bad = (columns["nan"] > 0) | (columns["posinf"] > 0) | (columns["neginf"] > 0)
+    lines.append(f"{int(bad.sum()):,} outputs hold NaN or Inf")
+    if bad.any():
+        first = found.site(int(bad.argmax()))
+        lines.append(f"  the first is {first} ({first.phase}, {first.module or 'root'})")
+    return "\n".join(lines)
+
+
+def _events_report(path: Path) -> str:
+    written = path.read_text(encoding="utf-8").splitlines()
+    events = [_event(line, path, number) for number, line in enumerate(written, 1)]
+    fired = [event for event in events if event.get("event") == "injection"]
+    lines = [f"{len(fired)} injections"]
+    for name in dict.fromkeys(event["fault"] for event in fired):
+        mine = [event for event in fired if event["fault"] == name]
+        steps = ", ".join(dict.fromkeys(str(event["step"]) for event in mine))
+        changed = sum(event["changed"] for event in mine)
+        lines.append(f"  {name} fired {len(mine)} times, in steps {steps}: {changed} elements")
+    missed = [event for event in events if event.get("event") == "not_injected"]
+    lines += [f"  {event['fault']} was not injected: {event['reason']}" for event in missed]
+    ends = [event["step"] for event in events if event.get("event") == "end"]
+    lines.append(f"training came to step {ends[-1]}" if ends else "the run was cut off")
+    return "\n".join(lines)
+
+
+def _event(line: str, path: Path, number: int) -> dict[str, Any]:
+    try:
+        event = json.loads(line)
+    except ValueError as error:
+        raise FiError(f"{path}: line {number} is no JSON: {error}") from error
+    if not isinstance(event, dict) or "event" not in event:
+        raise FiError(f"{path}: line {number} is no event of an injector")
+    return event
+
+
+# the rest
+
+
+def schema(_options: Options) -> int | None:
+    """Print the JSON schema of injector.json, with every fault model."""
+    from fi_notebook import config
+
+    print(json.dumps(config.schema(), indent=2))
+    return None
+
+
+def campaign(_options: Options) -> int:
+    """Run many faults and their statistics (not there yet)."""
+    return _not_there_yet("campaign", "arm faults one by one in a Session, or script `run`")
+
+
+def replay(_options: Options) -> int:
+    """Replay a saved session (not there yet)."""
+    return _not_there_yet("replay", "use Session.replay() in Python, or `run` with a plan")
+
+
+def _not_there_yet(command: str, instead: str) -> int:
+    print(f"fi-notebook {command} is not there yet; {instead}", file=sys.stderr)
+    return NOT_THERE_YET
+
+
+def _no_arguments(_parser: argparse.ArgumentParser) -> None:
+    return
+
+
+COMMANDS: dict[
+    str, tuple[Callable[[Options], int | None], Callable[[argparse.ArgumentParser], None]]
+] = {
+    "demo": (demo, _demo_arguments),
+    "lab": (lab, _no_arguments),
+    "trace": (trace, _trace_arguments),
+    "run": (run, _run_arguments),
+    "campaign": (campaign, _no_arguments),
+    "replay": (replay, _no_arguments),
+    "schema": (schema, _no_arguments),
+    "report": (report, _report_arguments),
+}
+"""Each subcommand: what it does, and what it takes."""
+
+
+if __name__ == "__main__":
+    sys.exit(main())
