@@ -5,9 +5,6 @@
  *   kernel --(head + columns)--> Wire --> Store --> panes: tree, site, plan, result, footer
  *   page   --(small requests)--> kernel; every request is answered by a reply or an error
  *
- * Sections: 1 numbers, 2 bits, 3 wire, 4 search, 5 tree, 6 store, 7 page helpers, 8 plots,
- * 9 tree pane, 10 site pane, 11 fault form, 12 plan, 13 result, 14 footer, 15 entry points.
- *
  * Every name, source line and value is set as text, never as markup.
  * Sections 1 to 5 are pure and tested without a page.
  */
@@ -20,19 +17,19 @@
  *   depth: Uint8Array, leaves: Int32Array, nodeOfRow: Int32Array
  * }} Tree
  * @typedef {{ field: string, value: string, negate: boolean }} Term
- * @typedef {(kind: string, fields?: Record<string, any>) => void} Send
+ * @typedef {(trace: Trace, value: string) => (row: number) => boolean} MakeTest
  */
 
-// ── 1. Numbers and names ────────────────────────────────────────────────────────────────
+// ---- 1. Numbers and names ----
 
-/** JSON has no NaN and no infinity: they travel as text. @param {any} value @returns {number} */
+/** JSON has no NaN and no infinity: they travel as text. @returns {number} */
 export function number(value) {
   if (typeof value === "number") return value;
-  const words = /** @type {Record<string, number>} */ ({ inf: Infinity, "-inf": -Infinity });
+  const words = { inf: Infinity, "-inf": -Infinity };
   return value in words ? words[value] : Number(value);
 }
 
-/** A number in four significant digits. @param {any} value */
+/** A number in four significant digits. */
 export function short(value) {
   if (typeof value === "string" && Number.isNaN(number(value)) && value !== "nan") return value;
   if (typeof value === "boolean") return String(value);
@@ -47,7 +44,7 @@ export function short(value) {
   return text.replace("-", "−").replace("e-", "e−");
 }
 
-/** A number in full, as Python writes it. @param {any} value */
+/** A number in full, as Python writes it. */
 export function exact(value) {
   const x = number(value);
   if (Number.isNaN(x)) return "nan";
@@ -83,7 +80,7 @@ export function dtypeText(dtype) {
     .replace("uint", "u").replace("int", "i");
 }
 
-// ── 2. Bits ─────────────────────────────────────────────────────────────────────────────
+// ---- 2. Bits ----
 
 /** Sign, exponent and mantissa bits of each float dtype. @type {Record<string, number[]>} */
 export const FLOATS = {
@@ -153,11 +150,11 @@ export function hexText(hex, dtype) {
   return "0x" + hex.padStart(Math.max(1, width(dtype) / 4), "0");
 }
 
-// ── 3. Wire ─────────────────────────────────────────────────────────────────────────────
+// ---- 3. Wire ----
 
-const ARRAYS = /** @type {Record<string, any>} */ ({
+const ARRAYS = {
   uint8: Uint8Array, int32: Int32Array, float32: Float32Array, float64: Float64Array,
-});
+};
 
 /** Read one block: a JSON head, then columns at multiples of eight bytes.
  * @param {number} head @param {Uint8Array} block @returns {Message} */
@@ -165,7 +162,7 @@ export function unpack(head, block) {
   const message = JSON.parse(new TextDecoder().decode(block.subarray(0, head)));
   const buffer = block.buffer;
   let at = block.byteOffset + Math.ceil(head / 8) * 8;
-  const columns = /** @type {Record<string, any>} */ ({});
+  const columns = {};
   for (const [name, type, length] of message.columns) {
     columns[name] = new ARRAYS[type](buffer, at, length);
     at += Math.ceil((length * ARRAYS[type].BYTES_PER_ELEMENT) / 8) * 8;
@@ -203,7 +200,7 @@ export class Wire {
     this.queue = Promise.resolve();
   }
 
-  /** @param {any} content @param {DataView[]} buffers */
+  /** @param {DataView[]} buffers */
   receive(content, buffers) {
     if (content.part === 0) this.parts = [];
     const view = buffers[0];
@@ -217,13 +214,13 @@ export class Wire {
     if (whole) this.queue = this.queue.then(() => this.open(content, whole));
   }
 
-  /** @param {any} content @param {Uint8Array} block */
+  /** @param {Uint8Array} block */
   async open(content, block) {
     this.deliver(unpack(content.head, content.deflated ? await inflate(block) : block));
   }
 }
 
-// ── 4. Search ───────────────────────────────────────────────────────────────────────────
+// ---- 4. Search ----
 
 export const FIELDS = ["op", "phase", "module", "code", "dtype", "shape", "param", "bad", "armed",
   "effect", "re"];
@@ -250,7 +247,7 @@ function glob(pattern) {
   return new RegExp(`^${parts.join(".*")}$`, "i");
 }
 
-/** @param {any[]} table @param {(entry: any, row: number) => boolean} test */
+/** @param {(entry: any, row: number) => boolean} test */
 function chosen(table, test) {
   return Uint8Array.from(table, (entry, row) => (test(entry, row) ? 1 : 0));
 }
@@ -263,12 +260,12 @@ export function siteText(trace, row) {
   return `${prefix}${trace.data.ops[c.op[row]]}*${c.number[row]}:${c.output[row]}${index}`;
 }
 
-/** Short text of a source line. @param {any[]} frame */
+/** Short text of a source line. */
 export function frameText(frame) {
   return `${String(frame[0]).replaceAll("\\", "/").split("/").pop()}:${frame[1]}`;
 }
 
-/** @param {Trace} trace @param {string} value @returns {(row: number) => boolean} */
+/** @type {MakeTest} */
 function opTest(trace, value) {
   const call = /^(.*)\*(\d+)(?::(\d+))?$/.exec(value);
   const wanted = glob(call ? call[1] : value);
@@ -279,7 +276,7 @@ function opTest(trace, value) {
     && (call[3] === undefined || output[row] === Number(call[3]));
 }
 
-/** @param {Trace} trace @param {string} value @returns {(row: number) => boolean} */
+/** @type {MakeTest} */
 function moduleTest(trace, value) {
   const exactly = glob(value);
   const below = glob(`${value}.*`);
@@ -288,7 +285,7 @@ function moduleTest(trace, value) {
   return (row) => modules[trace.columns.module[row]] === 1;
 }
 
-/** @param {Trace} trace @param {string} value @returns {(row: number) => boolean} */
+/** @type {MakeTest} */
 function codeTest(trace, value) {
   const line = /^\d+$/.test(value) ? Number(value) : null;
   const text = value.toLowerCase().replace(/\[(\d+)\]$/, ":$1");
@@ -300,7 +297,7 @@ function codeTest(trace, value) {
   return (row) => stacks[stack[row]] === 1 || stacks[own[row]] === 1;
 }
 
-/** @param {Trace} trace @param {string} value @returns {(row: number) => boolean} */
+/** @type {MakeTest} */
 function badTest(trace, value) {
   const { nan, posinf, neginf } = trace.columns;
   const kind = value.toLowerCase();
@@ -309,7 +306,7 @@ function badTest(trace, value) {
   return (row) => nan[row] > 0 || posinf[row] > 0 || neginf[row] > 0;
 }
 
-/** @param {Trace} trace @param {string} value @returns {(row: number) => boolean} */
+/** @type {MakeTest} */
 function wordTest(trace, value) {
   const word = value.toLowerCase();
   const has = (text) => String(text).toLowerCase().includes(word);
@@ -326,7 +323,7 @@ function wordTest(trace, value) {
     || (full && has(siteText(trace, row)));
 }
 
-/** @param {Trace} trace @param {string} pattern @returns {(row: number) => boolean} */
+/** @type {MakeTest} */
 function patternTest(trace, pattern) {
   const wanted = new RegExp(pattern, "i");
   const modules = trace.data.modules;
@@ -364,7 +361,7 @@ function test(trace, term, facts) {
   return wordTest(trace, value);
 }
 
-/** @param {Uint8Array} mask @param {any} column @returns {(row: number) => boolean} */
+/** @param {Uint8Array} mask */
 function byTable(mask, column) {
   return (row) => mask[column[row]] === 1;
 }
@@ -373,7 +370,7 @@ function byTable(mask, column) {
 function armedTest(facts, value) {
   return (row) => {
     const faults = facts.armed.get(row);
-    return Boolean(faults) && (!value || /** @type {string[]} */ (faults).includes(value));
+    return Boolean(faults) && (!value || faults.includes(value));
   };
 }
 
@@ -388,7 +385,7 @@ export function search(trace, terms, facts) {
   return mask;
 }
 
-// ── 5. Tree ─────────────────────────────────────────────────────────────────────────────
+// ---- 5. Tree ----
 
 export const VIEWS = ["modules", "source", "operators", "timeline"];
 
@@ -433,7 +430,7 @@ class TreeBuilder {
     const open = [];
     for (let node = first[size]; node >= 0 || open.length;) {
       if (node < 0) {
-        const done = /** @type {number} */ (open.pop());
+        const done = open.pop();
         tree.end[place[done]] = at;
         node = next[done];
         continue;
@@ -488,12 +485,7 @@ function emptyTree(size, rows) {
  * @param {Trace} trace @param {string} view @returns {Tree} */
 export function buildTree(trace, view) {
   const builder = new TreeBuilder();
-  const above = /** @type {Record<string, (row: number) => number>} */ ({
-    modules: modulesAbove(trace, builder),
-    source: sourceAbove(trace, builder),
-    operators: (row) => builder.get(`o${trace.columns.op[row]}`, -1, KIND.op, trace.columns.op[row]),
-    timeline: timelineAbove(trace, builder),
-  })[view];
+  const above = PLACES[view](trace, builder);
   const grouped = view === "modules" || view === "source";
   addSites(trace, builder, grouped ? groupedByOperator(trace, builder, above) : above);
   return builder.finish(trace.size);
@@ -512,9 +504,9 @@ function modulesAbove(trace, builder) {
     const [path, kind] = modules[module];
     if (!kind || path === "") return -1;
     for (let at = path.lastIndexOf("."); at > 0; at = path.lastIndexOf(".", at - 1)) {
-      if (byPath.has(path.slice(0, at))) return nodeOf(/** @type {number} */ (byPath.get(path.slice(0, at))));
+      if (byPath.has(path.slice(0, at))) return nodeOf(byPath.get(path.slice(0, at)));
     }
-    return byPath.has("") ? nodeOf(/** @type {number} */ (byPath.get(""))) : -1;
+    return byPath.has("") ? nodeOf(byPath.get("")) : -1;
   };
   const nodeOf = (module) => {
     let node = nodes.get(module);
@@ -541,6 +533,12 @@ function sourceAbove(trace, builder) {
   };
 }
 
+/** Operators. @param {Trace} trace @param {TreeBuilder} builder */
+function operatorsAbove(trace, builder) {
+  const { op } = trace.columns;
+  return (/** @type {number} */ row) => builder.get(`o${op[row]}`, -1, KIND.op, op[row]);
+}
+
 /** Runs of one phase, in execution order. @param {Trace} trace @param {TreeBuilder} builder */
 function timelineAbove(trace, builder) {
   let phase = -1;
@@ -553,6 +551,11 @@ function timelineAbove(trace, builder) {
     return node;
   };
 }
+
+/** Where the sites of each view stand. @type {Record<string, (t: Trace, b: TreeBuilder) => (row: number) => number>} */
+const PLACES = {
+  modules: modulesAbove, source: sourceAbove, operators: operatorsAbove, timeline: timelineAbove,
+};
 
 /** Puts an operator node between a place and its sites, where it has several calls there.
  * @param {Trace} trace @param {TreeBuilder} builder @param {(row: number) => number} above */
@@ -627,7 +630,7 @@ export function isBranch(tree, node) {
   return tree.end[node] > node + 1;
 }
 
-// ── 6. Store ────────────────────────────────────────────────────────────────────────────
+// ---- 6. Store ----
 
 /** What the page knows, and what the person looks at. Views draw it; nothing lives in the DOM. */
 export class Store {
@@ -636,17 +639,16 @@ export class Store {
     this.send = send;
     this.readonly = readonly;
     this.lost = "";
-    /** @type {any} */ this.trace = null;
+    this.trace = null;
     /** @type {any} */ this.hello = { models: [] };
     /** @type {any} */ this.plan = { faults: [] };
-    /** @type {any} */ this.run = null;
-    /** @type {any} */ this.errors = null;
+    this.run = null;
+    this.errors = null;
     /** @type {any} */ this.figures = { figures: {}, texts: {} };
     /** @type {any} */ this.state = { state: "idle" };
-    /** @type {any} */ this.steps = null;
+    this.steps = null;
     /** @type {any[]} */ this.log = [];
-    /** @type {any} */ this.site = null;
-    /** @type {any} */ this.preview = null;
+    this.site = null;
     /** @type {Map<number, string[]>} */ this.armed = new Map();
     /** @type {Set<number>} */ this.pending = new Set();
     /** @type {Record<string, Tree>} */ this.trees = {};
@@ -662,9 +664,9 @@ export class Store {
     this.lastId = 0;
     /** What gets the focus back after a part was drawn anew. @type {string | null} */
     this.refocus = null;
-    /** @type {any} */ this.previewTimer = 0;
-    /** @type {any} */ this.timer = 0;
-    /** @type {any} */ this.shown = null;
+    this.previewTimer = 0;
+    this.timer = 0;
+    this.shown = null;
     /** @type {((source: string) => void) | null} */ this.onPlotly = null;
   }
 
@@ -690,12 +692,12 @@ export class Store {
     return new Promise((resolve, reject) => this.waiting.set(id, { resolve, reject }));
   }
 
-  /** Make a request whose failure goes to the log. @param {string} kind @param {any} [fields] */
+  /** Make a request whose failure goes to the log. @param {string} kind */
   tell(kind, fields = {}) {
     return this.ask(kind, fields).catch((error) => this.note("error", error.message));
   }
 
-  /** @param {string} level @param {string} text @param {string} [more] */
+  /** @param {string} level @param {string} [more] */
   note(level, text, more = "") {
     this.log.unshift({ level, text, more, time: new Date() });
     this.log.length = Math.min(this.log.length, 200);
@@ -754,10 +756,12 @@ export class Store {
     const { mask, problem } = this.mask();
     const found = tally(tree, mask);
     const nodes = flatten(tree, this.opened(), found);
-    const bad = this.trace.columns.nan.map((n, row) => n + this.trace?.columns.posinf[row] + this.trace?.columns.neginf[row]);
+    const { nan, posinf, neginf } = this.trace.columns;
+    const bad = nan.map((n, row) => n + posinf[row] + neginf[row]);
     let total = 0;
     for (const hit of mask) total += hit;
-    this.shown = { tree, found, nodes, total, problem, mask, bad: highest(tree, bad), heat: this.heat(tree) };
+    const broken = this.errors ? highest(tree, this.errors.bad) : null;
+    this.shown = { tree, found, nodes, total, problem, mask, broken, bad: highest(tree, bad), heat: this.heat(tree) };
     return this.shown;
   }
 
@@ -772,7 +776,7 @@ export class Store {
     try {
       if (terms.length) mask = search(trace, terms, this.facts());
     } catch (error) {
-      problem = /** @type {Error} */ (error).message;
+      problem = error.message;
     }
     for (let row = 0; row < trace.size; row += 1) {
       if (flags[row] & fold || this.ui.hidden.has(phase[row])) mask[row] = 0;
@@ -787,7 +791,7 @@ export class Store {
     const name = this.ui.heat;
     const values = name === "error" ? this.errors?.error : columns[name];
     if (!values) return null;
-    const sizes = Float64Array.from(values, (x) => Math.abs(x));
+    const sizes = Float64Array.from(values, (x) => (Number.isNaN(x) ? -1 : Math.abs(x)));
     if (name === "error") values.forEach((x, i) => { if (x < 0) sizes[i] = -1; });
     const most = highest(tree, sizes);
     let low = Infinity;
@@ -796,23 +800,21 @@ export class Store {
       if (x > 0 && x < low) low = x;
       if (x > high && x < Infinity) high = x;
     }
-    return { most, low: Math.max(low, high * 1e-12), high };
+    return { most, low: Math.max(low, high * (name === "error" ? 1e-12 : 1e-5)), high };
   }
 
-  /** Choose a site. Nothing runs. @param {number} row */
+  /** Choose a site. Nothing runs. */
   select(row) {
     if (row < 0 || row === this.ui.row) return;
     this.ui.row = row;
     this.ui.frame = 0;
     this.ui.element = this.shapeOf(row).map(() => 0);
-    this.ui.fixed = null;
     this.site = null;
-    this.preview = null;
     this.changed("site");
     this.inspect();
   }
 
-  /** Show a site in the tree too. @param {number} row */
+  /** Show a site in the tree too. */
   reveal(row) {
     if (row < 0 || !this.trace) return;
     let node = this.tree().nodeOfRow[row];
@@ -830,30 +832,28 @@ export class Store {
 
   /** Ask for exact figures and for the values, where they are kept. */
   inspect() {
-    const { row, element, fixed } = this.ui;
+    const { row, element } = this.ui;
     clearTimeout(this.timer);
     if (this.readonly || this.lost) return;
     this.timer = setTimeout(async () => {
-      const site = await this.ask("inspect", { row, view: { element, fixed } }).catch(() => null);
+      const site = await this.ask("inspect", { row, view: { element } }).catch(() => null);
       if (!site || this.ui.row !== row) return;
       this.site = site;
       this.changed("values");
     }, 60);
   }
 
-  /** @param {number} row @returns {number[]} */
+  /** @returns {number[]} */
   shapeOf(row) {
-    const trace = this.trace;
-    return trace.data.shapes[trace.columns.shape[row]];
+    return this.trace.data.shapes[this.trace.columns.shape[row]];
   }
 
-  /** @param {number} row @returns {string} */
+  /** @returns {string} */
   dtypeOf(row) {
-    const trace = this.trace;
-    return trace.data.dtypes[trace.columns.dtype[row]];
+    return this.trace.data.dtypes[this.trace.columns.dtype[row]];
   }
 
-  /** Arm the form's fault at a site, or disarm what is armed there. @param {number} row */
+  /** Arm the form's fault at a site, or disarm what is armed there. */
   async toggleArmed(row) {
     const faults = this.armed.get(row);
     if (faults) return this.tell("disarm", { fault: faults[faults.length - 1] });
@@ -861,7 +861,6 @@ export class Store {
     return this.arm(row);
   }
 
-  /** @param {number} row */
   async arm(row) {
     this.pending.add(row);
     this.changed("tree");
@@ -873,7 +872,7 @@ export class Store {
     }
   }
 
-  /** The fault that the form describes. @param {number} row */
+  /** The fault that the form describes. */
   request(row) {
     const { model, parameters, steps, seed, probability, times, scope } = this.ui.form;
     const trace = this.trace;
@@ -895,12 +894,20 @@ export class Store {
   }
 }
 
+/** Keeps the data of a message as it is. @param {string} name @param {...string} topics */
+function kept(name, ...topics) {
+  return (store, data) => {
+    store[name] = data;
+    store.changed(...topics);
+  };
+}
+
 /** What each message of the kernel changes. @type {Record<string, (s: Store, d: any, c: any) => void>} */
 const RECEIVERS = {
-  hello(store, data) {
-    store.hello = data;
-    store.changed("hello", "state");
-  },
+  hello: kept("hello", "hello", "state"),
+  figures: kept("figures", "figures"),
+  state: kept("state", "state"),
+  steps: kept("steps", "state", "steps"),
   trace(store, data, columns) {
     const same = store.trace && store.trace.size === data.sites;
     store.trace = { data, columns, size: data.sites };
@@ -935,18 +942,6 @@ const RECEIVERS = {
     } else if (store.ui.heat === "error") store.ui.heat = "std";
     store.changed("run", "tree", "plan", "pane");
   },
-  figures(store, data) {
-    store.figures = data;
-    store.changed("figures");
-  },
-  state(store, data) {
-    store.state = data;
-    store.changed("state");
-  },
-  steps(store, data) {
-    store.steps = data;
-    store.changed("state", "steps");
-  },
   reply(store, data) {
     store.waiting.get(data.id)?.resolve(data.data);
     store.waiting.delete(data.id);
@@ -962,7 +957,7 @@ const RECEIVERS = {
   },
 };
 
-// ── 7. Page helpers ─────────────────────────────────────────────────────────────────────
+// ---- 7. Page helpers ----
 
 /** An element with properties and children; strings become text, never markup.
  * @param {string} tag @param {Record<string, any> | null} [props] @param {...any} children
@@ -977,22 +972,27 @@ function h(tag, props, ...children) {
     else if (key === "value" || key === "checked" || key === "disabled") /** @type {any} */ (element)[key] = value;
     else element.setAttribute(key, value === true ? "" : String(value));
   }
-  element.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
+  element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
   return element;
 }
 
-/** A button. @param {string} text @param {() => void} onclick @param {any} [props] @param {string} [kind] */
+/** Put these children in place of the present ones; what is missing is left out. */
+function fill(element, children) {
+  element.replaceChildren(...children.flat(Infinity).filter((child) => child !== null && child !== undefined));
+}
+
+/** A button. @param {() => void} onclick @param {string} [kind] */
 function button(text, onclick, props = {}, kind = "") {
   return h(`button.button${kind ? `.${kind}` : ""}`, { type: "button", onclick, ...props }, text);
 }
 
-/** A number in short form, exact on hover. @param {any} value @param {string} [more] */
+/** A number in short form, exact on hover. @param {string} [more] */
 function figure(value, more = "") {
   return h("span.num", { title: exact(value) + (more ? ` · ${more}` : "") }, short(value));
 }
 
 /** A choice. @param {string} value @param {any[]} options pairs of value and text
- * @param {(value: string) => void} choose @param {any} [props] */
+ * @param {(value: string) => void} choose */
 function select(value, options, choose, props = {}) {
   const box = h("select.select", { ...props, onchange: () => choose(box.value) },
     options.map(([each, text]) => h("option", { value: each }, text)));
@@ -1000,7 +1000,7 @@ function select(value, options, choose, props = {}) {
   return box;
 }
 
-/** A table. @param {string[]} heads @param {any[][]} rows @param {string} label */
+/** A table. @param {string[]} heads @param {string} label */
 function table(heads, rows, label) {
   return h("table.table", { "aria-label": label },
     h("thead", null, h("tr", null, heads.map((head) => h("th", { scope: "col" }, head)))),
@@ -1027,7 +1027,7 @@ function sparkline(values, marked) {
     svg("polyline", { points }), svg("circle", { cx: x(marked), cy: y(values[marked]), r: 2.5 }));
 }
 
-/** Put a text on the clipboard. @param {string} text @param {Element} near */
+/** Put a text on the clipboard. @param {Element} near */
 async function copy(text, near) {
   try {
     await navigator.clipboard.writeText(text);
@@ -1045,12 +1045,11 @@ const PHASE_TAGS = {
   forward: "fwd", loss: "loss", backward: "bwd", recompute: "rec", optimizer: "opt", other: "oth",
 };
 
-/** @param {string} phase */
 function phaseTag(phase) {
   return h("span.phase", { "data-phase": phase, title: phase }, PHASE_TAGS[phase] ?? phase);
 }
 
-// ── 8. Plots ────────────────────────────────────────────────────────────────────────────
+// ---- 8. Plots ----
 
 /** plotly.js, loaded once per page from the kernel. @param {Store} store @returns {Promise<any>} */
 function plotly(store) {
@@ -1078,15 +1077,17 @@ async function loadPlotly(store) {
   return loaded;
 }
 
-/** A figure's layout in the look of the page. @param {View} view @param {any} layout */
+/** A figure's layout in the look of the page. @param {View} view */
 function themed(view, layout) {
   const { width: _, ...rest } = layout;
   const template = view.store.figures.templates?.[view.root.dataset.theme ?? "light"];
-  return { ...rest, autosize: true, template };
+  const legend = { ...layout.legend, orientation: "h", x: 0, xref: "container", xanchor: "left",
+    y: 0, yref: "container", yanchor: "bottom" };
+  return { ...rest, autosize: true, template, legend, margin: { ...layout.margin, l: 56, b: 108 } };
 }
 
 /** A place for one figure; it is drawn when it can be seen.
- * @param {View} view @param {string} name @param {(point: any) => void} [onclick] */
+ * @param {View} view @param {(point: any) => void} [onclick] */
 function plot(view, name, onclick) {
   const place = h("div.plot", { role: "img", "aria-label": `${name} plot` }, h("div.wait", null, "drawing …"));
   const source = view.store.figures.figures[name];
@@ -1095,7 +1096,7 @@ function plot(view, name, onclick) {
   return place;
 }
 
-/** @param {View} view @param {any} place @param {any} parsed @param {((point: any) => void) | undefined} onclick */
+/** @param {View} view @param {((point: any) => void) | undefined} onclick */
 async function draw(view, place, parsed, onclick) {
   try {
     const library = await plotly(view.store);
@@ -1114,31 +1115,29 @@ async function draw(view, place, parsed, onclick) {
 
 /** Draw every figure of a view again, in the colours that the page has now. @param {View} view */
 async function redraw(view) {
-  const library = await plotly(view.store);
-  for (const place of view.root.querySelectorAll(".fi-plot")) {
-    const parsed = /** @type {any} */ (place).fiPlot;
-    if (parsed) library.react(place, parsed.data, themed(view, parsed.layout));
+  for (const place of /** @type {any} */ (view.root.querySelectorAll(".fi-plot"))) {
+    if (!place.fiPlot || !place.clientWidth) continue;
+    (await plotly(view.store)).react(place, place.fiPlot.data, themed(view, place.fiPlot.layout));
   }
 }
 
-/** The text twin of a figure. @param {View} view @param {string} name */
+/** The text twin of a figure. @param {View} view */
 function twin(view, name) {
   const text = view.store.figures.texts[name];
   return text ? h("details.twin", null, h("summary", null, "as text"), h("pre", null, text)) : null;
 }
 
-// ── 9. Tree pane ────────────────────────────────────────────────────────────────────────
+// ---- 9. Tree pane ----
 
 const ROW = 24;
 const TALLEST = 30_000_000; // browsers clamp an element near 33.5 million pixels
 
-const HEATS = [["std", "std"], ["norm", "norm"], ["max", "max"], ["min", "min"], ["mean", "mean"],
-  ["zeros", "zeros"], ["error", "error"]];
+const HEATS = ["std", "norm", "max", "min", "mean", "zeros", "error"];
 
 /** @typedef {{ store: Store, root: HTMLElement, say: (text: string) => void }} View */
-/** @typedef {{ el: HTMLElement, update: (topics: string[]) => void }} Pane */
+/** @typedef {(view: View) => { el: HTMLElement, update: (topics: string[]) => void }} MakePane */
 
-/** Name and detail of a node. @param {Store} store @param {Tree} tree @param {number} node */
+/** Name and detail of a node. @param {Store} store @param {Tree} tree */
 export function nodeText(store, tree, node) {
   const { data } = store.trace;
   const ref = tree.ref[node];
@@ -1153,7 +1152,7 @@ export function nodeText(store, tree, node) {
   }
 }
 
-/** How many calls stand at or below a node. @param {Store} store @param {Tree} tree @param {number} node */
+/** How many calls stand at or below a node. @param {Store} store @param {Tree} tree */
 function callsOf(store, tree, node) {
   const call = store.trace.columns.call;
   let calls = 0;
@@ -1167,7 +1166,7 @@ function callsOf(store, tree, node) {
 }
 
 /** A module's path below the module above it, and its class.
- * @param {Store} store @param {Tree} tree @param {number} node */
+ * @param {Store} store @param {Tree} tree */
 function moduleText(store, tree, node) {
   const { modules } = store.trace.data;
   const [path, kind, aliases] = modules[tree.ref[node]];
@@ -1179,7 +1178,7 @@ function moduleText(store, tree, node) {
   return { name, detail: kind + also };
 }
 
-/** @param {Store} store @param {number} row */
+/** @param {Store} store */
 function siteDetail(store, row) {
   const { data, columns } = store.trace;
   const parameter = columns.parameter[row];
@@ -1188,26 +1187,26 @@ function siteDetail(store, row) {
   return data.modules[columns.module[row]][0] || data.modules[columns.module[row]][1];
 }
 
-/** @param {any} data @param {number} stack */
+/** @param {number} stack */
 function lineLabel(data, stack) {
   const frames = data.stacks[stack];
   return frames?.length ? frameText(data.frames[frames[0]]) : "";
 }
 
-/** Text of a source line, where its source was kept. @param {any} data @param {any[]} frame */
+/** Text of a source line, if it was kept. */
 function sourceLine(data, frame) {
   const text = data.sources[frame[0]];
   return text === undefined ? "" : (text.split("\n")[frame[1] - 1] ?? "");
 }
 
-/** The first site at or below a node. @param {Tree} tree @param {number} node */
+/** The first site at or below a node. @param {Tree} tree */
 function firstRow(tree, node) {
   let at = node;
   while (tree.kind[at] !== KIND.site) at += 1;
   return tree.ref[at];
 }
 
-/** @param {View} view @returns {Pane} */
+/** @type {MakePane} */
 function treePane(view) {
   const { store } = view;
   const spacer = h("div.spacer");
@@ -1216,7 +1215,7 @@ function treePane(view) {
     role: "treegrid", tabindex: 0, "aria-label": "calls of the step", "aria-colcount": 5,
     "aria-multiselectable": "false",
   }, spacer, rows);
-  const heat = select(store.ui.heat, HEATS, (value) => {
+  const heat = select(store.ui.heat, HEATS.map((name) => [name, name]), (value) => {
     store.ui.heat = value;
     store.changed("tree");
   }, { "aria-label": "heat column", title: "what the last column shows" });
@@ -1225,9 +1224,9 @@ function treePane(view) {
     h("span", null, "type"), heat);
   const empty = h("div.empty");
   const el = h("section.pane.tree", { "aria-label": "tree", "data-name": "tree" }, heads, grid, empty);
-  const pane = { grid, rows, spacer, empty, heat, ids: `fi${Math.random().toString(36).slice(2)}` };
+  const pane = { grid, heads, rows, spacer, empty, heat, ids: `fi${Math.random().toString(36).slice(2)}` };
   grid.addEventListener("scroll", () => paintRows(view, pane), { passive: true });
-  grid.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => treeKey(view, pane, event));
+  grid.addEventListener("keydown", (event) => treeKey(view, pane, event));
   new ResizeObserver(() => paintRows(view, pane)).observe(grid);
   return {
     el,
@@ -1239,7 +1238,7 @@ function treePane(view) {
   };
 }
 
-/** @param {View} view @param {any} pane */
+/** @param {View} view */
 function paintRows(view, pane) {
   const shown = view.store.visible();
   const size = shown ? shown.nodes.length : 0;
@@ -1256,6 +1255,7 @@ function paintRows(view, pane) {
   const first = Math.max(0, Math.floor(offset / ROW) - 2);
   const last = Math.min(size, first + Math.ceil(room / ROW) + 5);
   pane.rows.style.transform = `translateY(${top - (offset - first * ROW)}px)`;
+  pane.heads.style.paddingRight = `${pane.grid.offsetWidth - pane.grid.clientWidth + 8}px`;
   pane.grid.setAttribute("aria-rowcount", String(size));
   const painted = [];
   for (let at = first; at < last; at += 1) painted.push(rowElement(view, pane, shown, at));
@@ -1265,7 +1265,7 @@ function paintRows(view, pane) {
   else pane.grid.removeAttribute("aria-activedescendant");
 }
 
-/** @param {Store} store @param {any} shown */
+/** @param {Store} store */
 function emptyText(store, shown) {
   if (!store.trace) return store.state.state === "tracing" ? "tracing …" : "no trace yet";
   if (shown.problem) return `cannot read the search: ${shown.problem}`;
@@ -1273,7 +1273,7 @@ function emptyText(store, shown) {
   return "no site fits; shorten the search or show more phases";
 }
 
-/** @param {View} view @param {any} pane @param {any} shown @param {number} at */
+/** @param {View} view */
 function rowElement(view, pane, shown, at) {
   const { store } = view;
   const { tree, nodes } = shown;
@@ -1288,7 +1288,10 @@ function rowElement(view, pane, shown, at) {
     role: "row", id: `${pane.ids}-${node}`, "data-node": node, "aria-rowindex": at + 1,
     "aria-level": tree.depth[node] + 1, "aria-expanded": branch ? String(open) : undefined,
     "aria-selected": String(node === store.ui.node),
-    onclick: () => chooseNode(view, pane, node),
+    onclick: () => {
+      chooseNode(view, pane, node);
+      if (leaf) showPane(store, "site");
+    },
     ondblclick: () => branch && toggle(view, node),
   },
   h("span.name", { role: "gridcell", style: `padding-left:${tree.depth[node] * 14}px`, title: clip(`${name} ${detail}`, 400) },
@@ -1303,19 +1306,19 @@ function rowElement(view, pane, shown, at) {
   return element;
 }
 
-/** Whether a node is in one phase only, as far as its kind tells. @param {Tree} tree @param {number} node @param {Trace} trace */
+/** Whether a node is in one phase only, as far as its kind tells. @param {Tree} tree @param {Trace} trace */
 function uniform(tree, node, trace) {
   if (tree.kind[node] >= KIND.phase) return true;
   if (tree.kind[node] !== KIND.op) return false;
   return trace.columns.phase[firstRow(tree, node)] === trace.columns.phase[tree.ref[tree.end[node] - 1]];
 }
 
-/** @param {Store} store @param {number} row */
+/** @param {Store} store */
 function typeText(store, row) {
   return `${dtypeText(store.dtypeOf(row))} ${shapeText(store.shapeOf(row))}`;
 }
 
-/** Solid only when the kernel has confirmed. @param {Store} store @param {number} row */
+/** Solid only when the kernel has confirmed. @param {Store} store */
 function armedBox(store, row) {
   const armed = store.armed.has(row);
   const state = store.pending.has(row) ? "pending" : armed ? "armed" : "free";
@@ -1329,25 +1332,29 @@ function armedBox(store, row) {
   }, armed ? "✓" : "");
 }
 
-/** NaN and infinities first, else the heat bar. @param {Store} store @param {any} shown @param {number} node */
+/** NaN and infinities first, else the heat bar. @param {Store} store */
 function heatCell(store, shown, node) {
   const row = firstRow(shown.tree, node);
-  const { nan, posinf, neginf } = store.trace.columns;
-  if (shown.bad[node] > 0) {
-    const leaf = shown.tree.kind[node] === KIND.site;
-    const text = !leaf ? "NaN/Inf" : nan[row] ? `NaN ${count(nan[row])}` : `${posinf[row] ? "+" : "−"}Inf ${count(posinf[row] + neginf[row])}`;
-    return h("span.chip.bad", null, text);
-  }
+  const leaf = shown.tree.kind[node] === KIND.site;
+  if (store.ui.heat === "error" && store.errors) {
+    if (shown.broken[node] > 0) return h("span.chip.bad", { title: "NaN or Inf that the golden run does not have" }, leaf ? `NaN/Inf +${count(store.errors.bad[row])}` : "NaN/Inf");
+    if (leaf && store.errors.changed[row] === 0) return h("span.note", { title: "equal bit for bit" }, "=");
+  } else if (shown.bad[node] > 0) return h("span.chip.bad", null, leaf ? badText(store, row) : "NaN/Inf");
   if (!shown.heat || shown.heat.most[node] < 0) return null;
   const value = shown.heat.most[node];
   const { low, high } = shown.heat;
-  const share = value <= 0 ? 0 : high <= low ? 1 : Math.max(0.03, Math.log(value / low) / Math.log(high / low));
-  const lead = store.ui.heat === "error" && value === 0 ? "=" : short(value);
+  const share = value <= 0 ? 0 : high <= low ? 1 : Math.max(0.02, Math.log(value / low) / Math.log(high / low));
   return h("span.heat", { title: `${store.ui.heat} ${exact(value)}` },
-    h("span.bar", { style: `width:${(Math.min(1, share) * 100).toFixed(0)}%` }), h("span.heatnum", null, lead));
+    h("span.bar", { style: `width:${(Math.min(1, share) * 100).toFixed(0)}%` }), h("span.heatnum", null, short(value)));
 }
 
-/** @param {View} view @param {number} node */
+/** @param {Store} store */
+function badText(store, row) {
+  const { nan, posinf, neginf } = store.trace.columns;
+  return nan[row] ? `NaN ${count(nan[row])}` : `${posinf[row] ? "+" : "−"}Inf ${count(posinf[row] + neginf[row])}`;
+}
+
+/** @param {View} view */
 function toggle(view, node) {
   const open = view.store.opened();
   if (!isBranch(view.store.tree(), node)) return;
@@ -1355,7 +1362,7 @@ function toggle(view, node) {
   view.store.changed("tree");
 }
 
-/** @param {View} view @param {any} pane @param {number} node */
+/** @param {View} view */
 function chooseNode(view, pane, node) {
   const { store } = view;
   const tree = store.tree();
@@ -1368,7 +1375,13 @@ function chooseNode(view, pane, node) {
   pane.grid.focus({ preventScroll: true });
 }
 
-/** @param {View} view @param {any} pane */
+/** Where not all panes have room, show this one. @param {Store} store */
+function showPane(store, name) {
+  store.ui.pane = name;
+  store.changed("pane");
+}
+
+/** @param {View} view */
 function scrollTo(view, pane) {
   const shown = view.store.visible();
   if (!shown) return;
@@ -1384,14 +1397,13 @@ function scrollTo(view, pane) {
   paintRows(view, pane);
 }
 
-/** Moves of the tree by key. Each gives the position to go to.
- * @type {Record<string, (at: number, size: number, page: number) => number>} */
+/** Where each key goes. @type {Record<string, (at: number, size: number) => number>} */
 const MOVES = {
   ArrowDown: (at) => at + 1, ArrowUp: (at) => at - 1, Home: () => 0, End: (_, size) => size - 1,
-  PageDown: (at, _, page) => at + page, PageUp: (at, _, page) => at - page,
+  PageDown: (at) => at + 15, PageUp: (at) => at - 15,
 };
 
-/** @param {View} view @param {any} pane @param {KeyboardEvent} event */
+/** @param {View} view @param {KeyboardEvent} event */
 function treeKey(view, pane, event) {
   const { store } = view;
   const shown = store.visible();
@@ -1405,16 +1417,17 @@ function treeKey(view, pane, event) {
   if (treeAction(view, event, at, go)) event.preventDefault();
 }
 
-/** @param {View} view @param {KeyboardEvent} event @param {number} at @param {(to: number) => void} go */
+/** @param {View} view @param {KeyboardEvent} event @param {(to: number) => void} go */
 function treeAction(view, event, at, go) {
   const { store } = view;
   const { tree, nodes } = store.visible();
   const node = nodes[at];
-  const page = 15;
-  if (event.key in MOVES) go(at < 0 ? 0 : MOVES[event.key](at, nodes.length, page));
+  const branch = at >= 0 && isBranch(tree, node);
+  const open = branch && store.opened()[node] === 1;
+  if (event.key in MOVES) go(at < 0 ? 0 : MOVES[event.key](at, nodes.length));
   else if (at < 0) return false;
-  else if (event.key === "ArrowRight") isBranch(tree, node) && !store.opened()[node] ? toggle(view, node) : isBranch(tree, node) && go(at + 1);
-  else if (event.key === "ArrowLeft") isBranch(tree, node) && store.opened()[node] ? toggle(view, node) : tree.parent[node] >= 0 && go(nodes.indexOf(tree.parent[node]));
+  else if (event.key === "ArrowRight") !branch || open ? branch && go(at + 1) : toggle(view, node);
+  else if (event.key === "ArrowLeft") branch && open ? toggle(view, node) : tree.parent[node] >= 0 && go(nodes.indexOf(tree.parent[node]));
   else if (event.key === "*") openSiblings(store, tree, node);
   else if (event.key === "Enter") enter(view, tree, node);
   else if (event.key === " ") armNode(store, tree, node);
@@ -1423,28 +1436,27 @@ function treeAction(view, event, at, go) {
   return true;
 }
 
-/** @param {Store} store @param {Tree} tree @param {number} node */
+/** @param {Store} store @param {Tree} tree */
 function openSiblings(store, tree, node) {
   const open = store.opened();
   for (let at = 0; at < tree.size; at += 1) if (tree.parent[at] === tree.parent[node]) open[at] = 1;
   store.changed("tree");
 }
 
-/** @param {View} view @param {Tree} tree @param {number} node */
+/** @param {View} view @param {Tree} tree */
 function enter(view, tree, node) {
   if (tree.kind[node] !== KIND.site && tree.kind[node] !== KIND.call) return toggle(view, node);
-  view.store.ui.pane = "site";
-  view.store.changed("pane");
+  showPane(view.store, "site");
   /** @type {any} */ (view.root.querySelector(".fi-site"))?.focus();
 }
 
-/** @param {Store} store @param {Tree} tree @param {number} node */
+/** @param {Store} store @param {Tree} tree */
 function armNode(store, tree, node) {
   if (store.readonly || tree.kind[node] !== KIND.site) return;
   store.toggleArmed(tree.ref[node]).catch((error) => store.note("error", error.message));
 }
 
-/** @param {View} view @param {string} key @param {number} at @param {(to: number) => void} go */
+/** @param {View} view @param {(to: number) => void} go */
 function typeAhead(view, key, at, go) {
   const { store } = view;
   const { tree, nodes } = store.visible();
@@ -1459,7 +1471,7 @@ function typeAhead(view, key, at, go) {
   }
 }
 
-/** Views, search, count and the phase strip. @param {View} view @returns {Pane} */
+/** Views, search, count and the phase strip. @type {MakePane} */
 function headPane(view) {
   const { store } = view;
   const tabs = h("div.tabs", { role: "group", "aria-label": "view of the tree" });
@@ -1480,15 +1492,15 @@ function headPane(view) {
       if (!topics.some((t) => ["trace", "tree", "run", "plan", "reveal"].includes(t))) return;
       if (box.value !== store.ui.query) box.value = store.ui.query;
       tabs.replaceChildren(...VIEWS.map((name) => viewTab(store, name)));
-      found.replaceChildren(foundText(store));
+      found.replaceChildren(foundText(store), " ", alertButton(store));
       phases.replaceChildren(...phaseButtons(store));
     },
   };
 }
 
-/** @param {Store} store @param {string} name */
+/** @param {Store} store */
 function viewTab(store, name) {
-  const titles = /** @type {Record<string, string>} */ ({ modules: "Modules", source: "Source lines", operators: "Operators", timeline: "Timeline" });
+  const titles = { modules: "Modules", source: "Source lines", operators: "Operators", timeline: "Timeline" };
   return button(titles[name], () => {
     store.ui.view = name;
     if (store.ui.row >= 0) store.reveal(store.ui.row);
@@ -1499,11 +1511,26 @@ function viewTab(store, name) {
   }, { "aria-pressed": String(store.ui.view === name) }, "tab");
 }
 
+/** How many outputs are not finite, by cause; a click goes to the next that began it.
+ * @param {Store} store */
+function alertButton(store) {
+  const { alert } = store.trace?.columns ?? {};
+  const [, critical, high, medium] = [0, 1, 2, 3].map((kind) => alert?.filter((each) => each === kind).length);
+  if (!critical && !high && !medium) return "";
+  const next = () => {
+    const wanted = critical ? 1 : 2;
+    const after = alert.indexOf(wanted, store.ui.row + 1);
+    store.reveal(after < 0 ? alert.indexOf(wanted) : after);
+  };
+  return button(`⚠ ${count(critical + high)} not finite: ${critical} began here`, next, {
+    title: `critical ${critical}: finite in, NaN or Inf out; high ${high}: bad in, bad out; medium ${medium}: bad in, finite out`,
+  }, "alert");
+}
+
 /** Always "n of N". @param {Store} store */
 function foundText(store) {
   const shown = store.visible();
-  if (!shown) return "";
-  return `${count(shown.total)} of ${plural(store.trace.size, "site")}`;
+  return shown ? `${count(shown.total)} of ${plural(store.trace.size, "site")}` : "";
 }
 
 /** @param {Store} store */
@@ -1526,7 +1553,7 @@ function phaseButtons(store) {
   return strip;
 }
 
-/** @param {Store} store @param {string} name @param {number} phase @param {number} size */
+/** @param {Store} store @param {number} size */
 function phaseButton(store, name, phase, size) {
   const shown = !store.ui.hidden.has(phase);
   return button(`${name} ${count(size)}`, () => {
@@ -1536,9 +1563,9 @@ function phaseButton(store, name, phase, size) {
   }, { "aria-pressed": String(shown), "data-phase": name, title: shown ? `hide ${name}` : `show ${name}` }, "toggle");
 }
 
-// ── 10. Site pane ───────────────────────────────────────────────────────────────────────
+// ---- 10. Site pane ----
 
-/** @param {View} view @returns {Pane} */
+/** @type {MakePane} */
 function sitePane(view) {
   const { store } = view;
   const facts = h("div.facts");
@@ -1557,17 +1584,17 @@ function sitePane(view) {
       facts.hidden = values.hidden = form.el.hidden = !chosen;
       plan.update(topics);
       if (chosen && topics.some((t) => ["trace", "site", "frame"].includes(t))) {
-        facts.replaceChildren(...siteFacts(view, store.ui.row));
+        fill(facts, siteFacts(view, store.ui.row));
       }
       if (chosen && topics.some((t) => ["site", "values"].includes(t))) {
-        values.replaceChildren(...siteValues(view));
+        fill(values, siteValues(view));
       }
       if (chosen) form.update(topics);
     },
   };
 }
 
-/** @param {View} view @param {number} row */
+/** @param {View} view */
 function siteFacts(view, row) {
   const { store } = view;
   const { data, columns } = store.trace;
@@ -1582,7 +1609,7 @@ function siteFacts(view, row) {
   ];
 }
 
-/** Modules above the site; each leads to its place in the tree. @param {View} view @param {number} row */
+/** Modules above the site; each leads to its place in the tree. @param {View} view */
 function breadcrumb(view, row) {
   const { store } = view;
   const { data, columns } = store.trace;
@@ -1600,7 +1627,7 @@ function breadcrumb(view, row) {
     columns.parameter[row] >= 0 ? h("span", null, ` · ${clip(data.parameters[columns.parameter[row]])}`) : null);
 }
 
-/** Rows of the same operator and output, in execution order. @param {any} trace @param {number} row */
+/** Rows of the same operator and output, in execution order. */
 function kin(trace, row) {
   const { op, output, counted, index } = trace.columns;
   const rows = [];
@@ -1611,7 +1638,7 @@ function kin(trace, row) {
 }
 
 /** "call k of n" with a curve over the calls, and the call's other outputs.
- * @param {View} view @param {number} row */
+ * @param {View} view */
 function callSelector(view, row) {
   const { store } = view;
   const { columns, data } = store.trace;
@@ -1632,7 +1659,7 @@ function callSelector(view, row) {
     (value) => store.reveal(Number(value)), { "aria-label": "output" }) : null);
 }
 
-/** How many calls ran below each line of a file. @param {any} trace @param {string} file */
+/** How many calls ran below each line of a file. @param {string} file */
 function gutter(trace, file) {
   const { frames, stacks } = trace.data;
   const lines = stacks.map((stack) => new Set(stack.filter((f) => frames[f][0] === file).map((f) => frames[f][1])));
@@ -1646,7 +1673,7 @@ function gutter(trace, file) {
 }
 
 /** The line that made the call, marked, with its callers to choose from.
- * @param {View} view @param {number} row */
+ * @param {View} view */
 function sourceExcerpt(view, row) {
   const { store } = view;
   const { data, columns } = store.trace;
@@ -1666,8 +1693,8 @@ function sourceExcerpt(view, row) {
 
 /** @param {string[]} lines @param {number} marked @param {Map<number, number>} calls */
 function excerpt(lines, marked, calls) {
-  const first = Math.max(1, marked - 3);
-  return lines.slice(first - 1, marked + 3).map((text, i) => {
+  const first = Math.max(1, marked - 2);
+  return lines.slice(first - 1, marked + 2).map((text, i) => {
     const line = first + i;
     return h("div.line", { "data-marked": line === marked ? "true" : undefined },
       h("span.gutter", { title: "calls below this line" }, calls.has(line) ? `${count(calls.get(line))}×` : ""),
@@ -1675,7 +1702,7 @@ function excerpt(lines, marked, calls) {
   });
 }
 
-/** @param {Store} store @param {number} row */
+/** @param {Store} store */
 function statistics(store, row) {
   const stats = store.site?.row === row ? store.site.stats : Object.fromEntries(
     ["min", "max", "mean", "std", "norm", "nan", "posinf", "neginf", "zeros"].map((name) => [name, store.trace.columns[name][row]]));
@@ -1707,30 +1734,26 @@ async function readValues(store) {
   store.inspect();
 }
 
-const DIVERGING = [[33, 102, 172], [247, 247, 247], [178, 24, 43]];
-
-/** Colour of a value between -1 and 1. @param {number} t */
-function diverging(t) {
-  const [low, middle, high] = DIVERGING;
-  const end = t < 0 ? low : high;
-  return middle.map((c, i) => Math.round(c + (end[i] - c) * Math.min(1, Math.abs(t))));
+/** Colour of a value as red, green, blue and opacity: zero is the page itself.
+ * @param {number} value @param {number} most */
+function colourOf(value, most) {
+  if (Number.isNaN(value)) return [216, 0, 216, 255];
+  if (!Number.isFinite(value)) return [255, 200, 0, 255];
+  const opacity = Math.round(255 * Math.cbrt(Math.abs(value) / most));
+  return value < 0 ? [59, 130, 246, opacity] : [232, 89, 12, opacity];
 }
 
 /** The tensor as a picture of its last two axes; a click chooses an element.
- * @param {View} view @param {any} site */
+ * @param {View} view */
 function arrayView(view, site) {
   const { store } = view;
   const { rows, cols, fixed, shape, origin } = site.values;
   const grid = Float64Array.from(site.values.grid, number);
   const most = grid.reduce((a, b) => (Number.isFinite(b) ? Math.max(a, Math.abs(b)) : a), 0) || 1;
-  const canvas = h("canvas.array", { width: cols, height: rows, tabindex: 0, role: "img",
-    "aria-label": `values of the last two axes; element ${store.ui.element.join(", ")} is chosen; arrows move it` });
+  const canvas = h("canvas.array", { width: cols, height: rows, role: "img", "aria-label": "values of the last two axes" });
   const paint = canvas.getContext("2d");
   const image = paint.createImageData(cols, rows);
-  grid.forEach((value, i) => {
-    const colour = Number.isNaN(value) ? [255, 0, 255] : Number.isFinite(value) ? diverging(Math.cbrt(value / most)) : [255, 160, 0];
-    image.data.set([...colour, 255], i * 4);
-  });
+  grid.forEach((value, i) => image.data.set(colourOf(value, most), i * 4));
   paint.putImageData(image, 0, 0);
   const hover = h("span.num", null, " ");
   const at = (event) => {
@@ -1738,34 +1761,22 @@ function arrayView(view, site) {
     return [Math.min(rows - 1, Math.max(0, Math.floor(((event.clientY - box.top) / box.height) * rows))),
       Math.min(cols - 1, Math.max(0, Math.floor(((event.clientX - box.left) / box.width) * cols)))];
   };
-  const full = (/** @type {number[]} */ [r, c]) => [...fixed, r + origin[0], c + origin[1]].slice(-shape.length || shape.length);
+  const full = (place) => (shape.length
+    ? [...fixed, place[0] + origin[0], place[1] + origin[1]].slice(-shape.length) : []);
   canvas.addEventListener("mousemove", (event) => {
     const [r, c] = at(event);
     hover.textContent = `[${full([r, c]).join(", ")}]  ${short(grid[r * cols + c])}`;
   });
   canvas.addEventListener("click", (event) => choose(store, full(at(event))));
-  canvas.addEventListener("keydown", (event) => arrayKey(store, event));
-  const square = Math.max(2, Math.min(18, Math.floor(300 / Math.max(rows, cols))));
-  canvas.style.width = `min(100%, ${cols * Math.max(square, Math.min(18, Math.floor(300 / cols)))}px)`;
-  canvas.style.height = `${Math.min(180, rows * square)}px`;
-  return h("div.arraybox", null, sliders(store, site), canvas,
-    h("div.note", null, hover, h("span", null, ` blue −${short(most)} · red +${short(most)} · NaN magenta · Inf orange`)));
+  const side = Math.max(3, Math.min(22, Math.floor(384 / cols), Math.floor(192 / rows)));
+  const [row, col] = [0, 0, ...site.element.index].slice(-2);
+  const mark = h("span.mark", { style: `left:${((col - origin[1]) / cols) * 100}%;top:${((row - origin[0]) / rows) * 100}%;width:${100 / cols}%;height:${100 / rows}%` });
+  const frame = h("div.frame", { style: `width:${cols * side}px;height:${rows * side}px` }, canvas, mark);
+  return h("div.arraybox", null, sliders(store, site), frame,
+    h("div.note", null, hover, h("span", null, ` blue −${short(most)} · orange +${short(most)} · NaN magenta · Inf yellow`)));
 }
 
-/** @param {Store} store @param {any} event */
-function arrayKey(store, event) {
-  const moves = { ArrowLeft: [-1, -1], ArrowRight: [-1, 1], ArrowUp: [-2, -1], ArrowDown: [-2, 1] };
-  const [axis, by] = moves[event.key] ?? [0, 0];
-  const element = [...store.ui.element];
-  const place = element.length + axis;
-  if (!by || place < 0) return;
-  event.preventDefault();
-  element[place] = Math.max(0, Math.min(store.shapeOf(store.ui.row)[place] - 1, element[place] + by));
-  store.refocus = ".fi-array";
-  choose(store, element);
-}
-
-/** Sliders over the axes before the last two. @param {Store} store @param {any} site */
+/** Sliders over the axes before the last two. @param {Store} store */
 function sliders(store, site) {
   return site.values.fixed.map((value, axis) => h("label.slider", null, `axis ${axis}`,
     h("input", { type: "range", min: 0, max: site.values.shape[axis] - 1, value,
@@ -1785,7 +1796,7 @@ function choose(store, element) {
 }
 
 /** The chosen element as its bits; a click on one shows the value that it makes.
- * @param {View} view @param {any} site */
+ * @param {View} view */
 function bitLens(view, site) {
   const { store } = view;
   const dtype = store.dtypeOf(site.row);
@@ -1816,9 +1827,9 @@ function bitLens(view, site) {
     h("div.bits", null, boxes));
 }
 
-// ── 11. Fault form ──────────────────────────────────────────────────────────────────────
+// ---- 11. Fault form ----
 
-/** @param {View} view @returns {Pane} */
+/** @type {MakePane} */
 function formPart(view) {
   const { store } = view;
   const fields = h("div.fields");
@@ -1843,7 +1854,7 @@ function formPart(view) {
     update(topics) {
       if (store.readonly) el.hidden = true;
       if (topics.some((t) => ["site", "form", "hello", "element"].includes(t))) {
-        fields.replaceChildren(...formFields(store, look));
+        fill(fields, formFields(store, look));
       }
       if (topics.some((t) => ["form", "element", "values"].includes(t))) look();
       if (topics.includes("site")) preview.replaceChildren();
@@ -1851,12 +1862,12 @@ function formPart(view) {
   };
 }
 
-/** @param {string} text @param {any} control @param {string} [hint] */
+/** @param {string} [hint] */
 function field(text, control, hint = "") {
   return h("label.field", { title: hint }, h("span.key", null, text), control);
 }
 
-/** A text box that tells its value. @param {any} value @param {(text: string) => void} set @param {any} [props] */
+/** A text box that tells its value. @param {(text: string) => void} set */
 function input(value, set, props = {}) {
   return h("input.input", { value: value ?? "", spellcheck: "false", autocomplete: "off", ...props,
     oninput: (event) => set(event.target.value) });
@@ -1879,7 +1890,7 @@ function formFields(store, look) {
   const extents = (store.hello.selections ?? []).map((each) => [each.name, each.name === "index" ? "one element" : each.name]);
   return [
     field("fault model", modelSelect(store, model, (name) => again({ model: name, parameters: {} })), model.summary),
-    h("div.note", null, model.summary, model.source ? h("span.cite", { title: model.source }, " ⓘ") : null),
+    h("div.note", null, model.summary, model.source ? h("span.cite", { title: model.source }, " [source]") : null),
     ...model.parameters.map((parameter) => parameterField(store, parameter, look)),
     field("elements", select(form.extent, extents, (extent) => again({ extent, extentText: "" })), selection?.summary ?? ""),
     form.extent === "index" ? field("index", input(store.ui.element.join(", "), (text) => setElement(store, text), { "aria-label": "index of the element" }))
@@ -1893,7 +1904,7 @@ function formFields(store, look) {
   ];
 }
 
-/** @param {Store} store @param {any} model @param {(name: string) => void} choose_ */
+/** @param {Store} store @param {(name: string) => void} choose_ */
 function modelSelect(store, model, choose_) {
   const box = h("select.select", { onchange: () => choose_(box.value), "aria-label": "fault model" });
   const groups = new Map();
@@ -1906,7 +1917,7 @@ function modelSelect(store, model, choose_) {
   return box;
 }
 
-/** @param {Store} store @param {any} parameter @param {() => void} look */
+/** @param {Store} store @param {() => void} look */
 function parameterField(store, parameter, look) {
   const { parameters } = store.ui.form;
   const { name, type, summary, unit } = parameter;
@@ -1927,7 +1938,7 @@ function parameterField(store, parameter, look) {
 }
 
 /** What a person typed, as the kernel expects it; null is not given.
- * @param {string} type @param {string} text */
+ * @param {string} type */
 export function typed(type, text) {
   const trimmed = text.trim();
   if (!trimmed) return null;
@@ -1941,7 +1952,7 @@ export function typed(type, text) {
   }
 }
 
-/** @param {Store} store @param {string} text */
+/** @param {Store} store */
 function setElement(store, text) {
   const parts = text.split(",").map((part) => part.trim()).filter(Boolean).map(Number);
   const shape = store.shapeOf(store.ui.row);
@@ -1950,7 +1961,7 @@ function setElement(store, text) {
   store.inspect();
 }
 
-/** Show what the fault would do to the recorded values. @param {Store} store @param {any} place @param {any} problem */
+/** Show what the fault would do to the recorded values. @param {Store} store */
 function askPreview(store, place, problem) {
   clearTimeout(store.previewTimer);
   const { row } = store.ui;
@@ -1966,14 +1977,13 @@ function askPreview(store, place, problem) {
   }, 150);
 }
 
-/** @param {any} found */
 function previewTable(found) {
   if (found.note) return h("div.note", null, found.note);
   return h("div", null, h("div.note", null, `preview: ${plural(found.changed, "element")} would change`),
     elementTable(found.elements.slice(0, 4), found.dtype));
 }
 
-/** Elements before and after, with the bits that differ. @param {any[]} elements @param {string} dtype */
+/** Elements before and after, with the bits that differ. @param {string} dtype */
 function elementTable(elements, dtype) {
   return table(["element", "before", "after", "bits"], elements.map(({ index, before, after, bits }) => [
     h("span.num", null, `[${index.join(", ")}]`), figure(before), figure(after), bitsCell(bits, dtype)]), "changed elements");
@@ -1987,9 +1997,9 @@ function bitsCell(bits, dtype) {
   return h("span", null, h("span.mono", null, `${hexText(before, dtype)} → ${hexText(after, dtype)} `), h("span.note", null, bitsText(dtype, changed)));
 }
 
-// ── 12. Plan ────────────────────────────────────────────────────────────────────────────
+// ---- 12. Plan ----
 
-/** @param {View} view @returns {Pane} */
+/** @type {MakePane} */
 function planPart(view) {
   const { store } = view;
   const list = h("div.faults", { role: "list" });
@@ -2009,7 +2019,7 @@ function planPart(view) {
   };
 }
 
-/** @param {View} view @param {any} fault */
+/** @param {View} view */
 function faultRow(view, fault) {
   const { store } = view;
   const ran = store.run?.status[fault.id];
@@ -2024,11 +2034,11 @@ function faultRow(view, fault) {
     missed ? h("div.note", null, missed.reason) : null);
 }
 
-// ── 13. Result ──────────────────────────────────────────────────────────────────────────
+// ---- 13. Result ----
 
 const TABS = [["diff", "Tensor diff"], ["propagation", "Propagation"], ["training", "Training"], ["log", "Log"]];
 
-/** @param {View} view @returns {Pane} */
+/** @type {MakePane} */
 function resultPane(view) {
   const { store } = view;
   const head = h("div.outcome");
@@ -2045,9 +2055,9 @@ function resultPane(view) {
       if (!topics.some((t) => ["run", "figures", "tab", "log", "hello"].includes(t))) return;
       const { tab } = store.ui;
       tabs.replaceChildren(...TABS.map(([name, text]) => button(text, () => choose_(name), { role: "tab", "aria-selected": String(tab === name) }, "tab")));
-      head.replaceChildren(...outcome(store));
+      fill(head, outcome(store));
       if (topics.every((t) => t === "log") && tab !== "log") return;
-      body.replaceChildren(...PANELS[tab](view));
+      fill(body, PANELS[tab](view));
     },
   };
 }
@@ -2066,10 +2076,10 @@ function outcome(store) {
     h("div.tiles", null, tile("loss", comparison.loss), tile("gradient norm", comparison.gradient_norm),
       h("div.tile", null, h("span.key", null, "sites that differ"), h("span.big.num", null, count(comparison.diverged)), h("span.note", null, ` of ${count(comparison.compared)}`)),
       h("div.tile", null, h("span.key", null, "gradients that differ"), h("span.big.num", null, count(comparison.gradients.differing)), h("span.note", null, ` of ${count(comparison.gradients.total)}`))),
-  ].flat();
+  ];
 }
 
-/** Golden against faulty. @param {string} name @param {any} difference */
+/** Golden against faulty. */
 function tile(name, difference) {
   const { golden, faulty, equal } = difference;
   return h("div.tile", null, h("span.key", null, name),
@@ -2102,11 +2112,10 @@ function diffPanel(view) {
     injection.changed > injection.elements.length ? h("div.note", null, `the first ${injection.elements.length} of ${count(injection.changed)}`) : null,
     beforeAfter(injection),
     plot(view, `tensor_diff${suffix}`), twin(view, `tensor_diff${suffix}`),
-    store.figures.figures[`difference_heatmap${suffix}`] ? plot(view, `difference_heatmap${suffix}`) : null,
-  ].filter(Boolean);
+    store.figures.figures[`difference_heatmap${suffix}`] ? [plot(view, `difference_heatmap${suffix}`), twin(view, `difference_heatmap${suffix}`)] : null,
+  ];
 }
 
-/** @param {any} injection */
 function beforeAfter({ before, after }) {
   const names = ["min", "max", "mean", "std", "norm", "nan", "posinf", "neginf", "zeros"];
   const heads = { nan: "NaN", posinf: "+Inf", neginf: "−Inf" };
@@ -2126,16 +2135,13 @@ function propagationPanel(view) {
   return [h("p.lead", null, lead), comparison.structural ? h("div.warning", null, comparison.structural) : null,
     plot(view, "propagation", go), twin(view, "propagation"),
     comparison.notes.map((text) => h("div.warning", null, text)),
-    worst("gradients", comparison.gradients), worst("parameters after the step", comparison.parameters),
-    worst("buffers", comparison.buffers), worst("optimizer state", comparison.optimizer_state)].flat().filter(Boolean);
+    store.figures.figures.gradients ? [plot(view, "gradients"), twin(view, "gradients")] : null,
+    h("p.note", null, ["gradients", "parameters", "buffers", "optimizer_state"].map((name) => differing(name, comparison[name])).join(" · "))];
 }
 
-/** @param {string} name @param {any} found */
-function worst(name, found) {
-  if (!found.total) return null;
-  return h("details.twin", { open: found.differing > 0 && name === "gradients" }, h("summary", null, `${name}: ${count(found.differing)} of ${count(found.total)} differ`),
-    table(["name", "relative error", "largest difference", "changed", "new NaN/Inf"], found.listed.slice(0, 40).map((d) => [
-      clip(d.name), figure(d.relative_l2), figure(d.max_abs), `${count(d.changed)} of ${count(d.numel)}`, count(d.new_nan + d.new_inf)]), name));
+/** @param {{ total: number, differing: number }} found */
+function differing(name, found) {
+  return `${name.replace("_", " ")}: ${count(found.differing)} of ${count(found.total)} differ`;
 }
 
 /** @param {View} view */
@@ -2147,7 +2153,7 @@ function trainingPanel(view) {
   const pair = (a, b) => h("span", { "data-changed": b !== undefined && a !== b ? "true" : undefined }, figure(a), " → ", b === undefined ? "–" : figure(b));
   const rows = records.golden.slice(0, 200).map((golden) => [String(golden.step),
     ...["loss", "gradient_norm", "parameter_norm"].map((name) => pair(golden[name], faulty.get(golden.step)?.[name]))]);
-  return [plot(view, "training"), twin(view, "training"), table(["step", "loss", "gradient norm", "parameter norm"], rows, "golden → faulty, by step")].filter(Boolean);
+  return [plot(view, "training"), twin(view, "training"), table(["step", "loss", "gradient norm", "parameter norm"], rows, "golden → faulty, by step")];
 }
 
 /** @param {View} view */
@@ -2158,9 +2164,9 @@ function logPanel(view) {
     more ? h("details", null, h("summary", null, text), h("pre", null, more)) : h("span", null, text)));
 }
 
-// ── 14. Footer ──────────────────────────────────────────────────────────────────────────
+// ---- 14. Footer ----
 
-/** @param {View} view @returns {Pane} */
+/** @type {MakePane} */
 function footPane(view) {
   const { store } = view;
   const state = h("span.state", { role: "status" });
@@ -2219,7 +2225,7 @@ function stateText(store) {
   return { text: note || (store.trace ? "ready" : "idle"), kind: note ? "warn" : "idle", share: null };
 }
 
-// ── 15. Entry points ────────────────────────────────────────────────────────────────────
+// ---- 15. Entry points ----
 
 /** Draw an explorer into an element. @param {Store} store @param {HTMLElement} el */
 function mount(store, el) {
@@ -2233,10 +2239,7 @@ function mount(store, el) {
   root.append(head.el, switcher, h("div.panes", null, tree.el, site.el, result.el), foot.el, live);
   const paneShown = () => {
     root.dataset.pane = store.ui.pane;
-    switcher.replaceChildren(...names.map(([name, text]) => button(text, () => {
-      store.ui.pane = name;
-      store.changed("pane");
-    }, { "aria-pressed": String(store.ui.pane === name) }, "tab")));
+    switcher.replaceChildren(...names.map(([name, text]) => button(text, () => showPane(store, name), { "aria-pressed": String(store.ui.pane === name) }, "tab")));
   };
   const draw_ = scheduler(store, (topics) => {
     for (const pane of panes) pane.update(topics);
@@ -2248,10 +2251,13 @@ function mount(store, el) {
   root.addEventListener("keydown", (event) => rootKey(root, event));
   el.append(root);
   const unwatch = watchTheme(view);
+  const sized = new ResizeObserver(() => redraw(view));
+  sized.observe(result.el);
   draw_(["hello", "trace", "tree", "plan", "run", "figures", "state", "site", "log", "pane", "tab"]);
   return () => {
     unsubscribe();
     unwatch();
+    sized.disconnect();
     root.remove();
   };
 }
@@ -2276,8 +2282,7 @@ function scheduler(store, work) {
   };
 }
 
-/** Keys stay inside the widget; Escape leaves it to the notebook cell.
- * @param {any} root @param {any} event */
+/** Keys stay inside the widget; Escape leaves it to the notebook cell. */
 function rootKey(root, event) {
   const typing = event.target instanceof HTMLInputElement || event.target instanceof HTMLSelectElement;
   if (event.key === "Escape") {
@@ -2318,7 +2323,6 @@ function watchTheme(view) {
 /** One store per widget, whatever the number of its views. @type {Map<string, Store>} */
 const STORES = new Map();
 
-/** @param {any} model */
 function storeOf(model) {
   const key = model.get("_key");
   const known = STORES.get(key);

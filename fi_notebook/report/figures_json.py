@@ -17,10 +17,7 @@ from functools import partial
 from typing import Any
 
 from fi_notebook.core.run import Run
-from fi_notebook.report.figures.look import theme
-from fi_notebook.report.figures.spread import propagation
-from fi_notebook.report.figures.tensors import difference_heatmap, tensor_diff
-from fi_notebook.report.figures.training import training
+from fi_notebook.report import figures, text
 
 __all__ = ["MOST_INJECTIONS", "run_figures", "templates"]
 
@@ -32,7 +29,7 @@ MOST_INJECTIONS = 8
 
 def templates() -> dict[str, Any]:
     """The look of every figure on a light and on a dark page."""
-    return {name: json.loads(theme(dark).to_json()) for name, dark in _THEMES.items()}
+    return {name: json.loads(figures.theme(dark).to_json()) for name, dark in _THEMES.items()}
 
 
 _THEMES = {"light": False, "dark": True}
@@ -54,9 +51,15 @@ def run_figures(run: Run) -> tuple[dict[str, str], dict[str, str]]:
 
 
 def _wanted(run: Run) -> Iterator[tuple[str, Callable[[], Any], Callable[[], str]]]:
-    for at, injection in enumerate(run.injections[:MOST_INJECTIONS]):
+    """Name, figure and text twin of every picture that the page shows."""
+    for at, struck in enumerate(run.injections[:MOST_INJECTIONS]):
         suffix = f" {at}" if at else ""
-        yield f"tensor_diff{suffix}", partial(tensor_diff, injection), str
-        yield f"difference_heatmap{suffix}", partial(difference_heatmap, injection), str
-    yield "propagation", partial(propagation, run.comparison), str
-    yield "training", partial(training, run), str
+        for name in ("tensor_diff", "difference_heatmap"):
+            yield name + suffix, *_both(name, struck)
+    yield "propagation", *_both("propagation", run.comparison)
+    yield "gradients", *_both("gradients", run.comparison)
+    yield "training", *_both("training", run)
+
+
+def _both(name: str, record: object) -> tuple[Callable[[], Any], Callable[[], str]]:
+    return partial(getattr(figures, name), record), partial(getattr(text, name), record)

@@ -1,0 +1,60 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { NO_FACTS, page, trace } from "./explorer.mjs";
+
+/** Rows that a search finds in the small step. */
+function rows(text, facts = NO_FACTS) {
+  const mask = page.search(trace(), page.parseQuery(text), facts);
+  return [...mask.keys()].filter((row) => mask[row]);
+}
+
+const CASES = {
+  "op:mm": [0, 2],
+  "op:mm*2": [2],
+  "op:mm_*": [3, 4],
+  "mm": [0, 2, 3, 4],
+  "RELU": [1],
+  "relu*1:0": [1],
+  "phase:back": [3, 4],
+  "module:fc1": [0, 1, 2, 3, 4],
+  "module:fc1.inner": [2, 3, 4],
+  "module:tied": [0, 1],
+  "code:3": [0, 1, 2, 3, 4],
+  "code:net.py:9": [2, 3, 4],
+  "code:net.py[9]": [2, 3, 4],
+  'code:"in [5]:3"': [0, 1, 2, 3, 4],
+  "dtype:bfloat16": [2, 3, 4],
+  "shape:4x8": [0, 1, 5],
+  "bad:nan": [3],
+  "bad:inf": [4],
+  "bad:": [3, 4],
+  "armed:": [1],
+  "armed:f2": [],
+  "-op:mm phase:forward": [1, 5],
+  "op:mm module:fc1.inner": [2],
+  're:"^fc1 (mm|relu)"': [0, 1],
+  "re:^fc1.inner": [2, 3, 4],
+};
+
+for (const [text, wanted] of Object.entries(CASES)) {
+  test(`search ${text}`, () => assert.deepEqual(rows(text), wanted));
+}
+
+test("an effect is searched once there was a replay", () => {
+  const facts = { ...NO_FACTS, effect: Uint8Array.of(0, 1, 2, 2, 2, 0), effects: ["equal", "introduced", "amplified"] };
+  assert.deepEqual(rows("effect:introduced", facts), [1]);
+  assert.deepEqual(rows("effect:introduced"), []);
+});
+
+test("an unknown field is plain text", () => {
+  assert.deepEqual(page.parseQuery("c10d::all foo:bar").map((term) => term.field), ["", ""]);
+});
+
+test("a pattern that cannot be read is an error, not a hang", () => {
+  assert.throws(() => rows("re:("), SyntaxError);
+});
+
+test("a search may hold any characters of regular expressions", () => {
+  assert.deepEqual(rows("op:m.m"), []);
+  assert.deepEqual(rows("op:(((["), []);
+});

@@ -1,0 +1,95 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { page, trace } from "./explorer.mjs";
+
+const { buildTree, flatten, tally, highest, nodeText, VIEWS, KIND } = page;
+
+/** Every node as an indented line. */
+function lines(view) {
+  const step = trace();
+  const tree = buildTree(step, view);
+  const store = { trace: step, ui: { view } };
+  return [...tree.kind.keys()].map((node) => "  ".repeat(tree.depth[node]) + nodeText(store, tree, node).name);
+}
+
+test("modules hold modules, then operators, then sites", () => {
+  assert.deepEqual(lines("modules"), [
+    "Net",
+    "  fc1",
+    "    inner",
+    "      mm*2:0",
+    "      mm_backward*1",
+    "        mm_backward*1:0",
+    "        mm_backward*1:1",
+    "    mm*1:0",
+    "    relu*1:0",
+    "  detach*1:0",
+  ]);
+});
+
+test("a backward call stands at the line of its forward call", () => {
+  assert.deepEqual(lines("source"), [
+    "net.py",
+    "  3",
+    "    mm*1:0",
+    "    relu*1:0",
+    "  9",
+    "    mm*2:0",
+    "    mm_backward*1",
+    "      mm_backward*1:0",
+    "      mm_backward*1:1",
+    "(no source line)",
+    "  detach*1:0",
+  ]);
+});
+
+test("operators hold their calls, the timeline runs of a phase", () => {
+  assert.equal(lines("operators")[0], "mm");
+  assert.deepEqual(lines("timeline").filter((line) => !line.startsWith(" ")), ["forward", "backward", "forward"]);
+});
+
+for (const view of VIEWS) {
+  test(`every site stands in the ${view} tree once`, () => {
+    const tree = buildTree(trace(), view);
+    const sites = [...tree.kind.keys()].filter((node) => tree.kind[node] === KIND.site);
+    assert.deepEqual(sites.map((node) => tree.ref[node]).sort(), [0, 1, 2, 3, 4, 5]);
+    for (const row of tree.nodeOfRow.keys()) assert.equal(tree.ref[tree.nodeOfRow[row]], row);
+    for (const node of tree.parent.keys()) {
+      const above = tree.parent[node];
+      if (above >= 0) assert.ok(above < node && tree.end[node] <= tree.end[above]);
+    }
+  });
+}
+
+test("only open branches with a hit are shown", () => {
+  const tree = buildTree(trace(), "modules");
+  const mask = Uint8Array.of(0, 1, 0, 0, 0, 0);
+  const found = tally(tree, mask);
+  assert.equal(found[0], 1);
+  const shut = new Uint8Array(tree.size);
+  assert.deepEqual([...flatten(tree, shut, found)], [0]);
+  const open = new Uint8Array(tree.size).fill(1);
+  assert.deepEqual([...flatten(tree, open, found)], [0, 1, tree.nodeOfRow[1]]);
+});
+
+test("a branch shows the largest value below it", () => {
+  const tree = buildTree(trace(), "modules");
+  const most = highest(tree, [5, 1, 2, 9, -1, 0]);
+  assert.equal(most[0], 9);
+});
+
+test("100,000 sites are laid out and flattened quickly", () => {
+  const small = trace();
+  const size = 100_000;
+  const columns = {};
+  for (const [name, column] of Object.entries(small.columns)) {
+    columns[name] = column.constructor.from({ length: size }, (_, at) => column[at % 6]);
+  }
+  columns.call = Int32Array.from({ length: size }, (_, at) => at);
+  const started = performance.now();
+  const tree = buildTree({ data: small.data, columns, size }, "modules");
+  const found = tally(tree, new Uint8Array(size).fill(1));
+  const nodes = flatten(tree, new Uint8Array(tree.size).fill(1), found);
+  assert.equal(nodes.length, tree.size);
+  assert.ok(performance.now() - started < 2000, `${performance.now() - started} ms`);
+});
