@@ -136,7 +136,9 @@ def _judge_statistics(golden: Trace, faulty: Trace, alignment: Alignment) -> dic
     columns["numel"] = np.maximum(*numel)
     same = np.all([_same(before[name], after[name]) for name in STATISTICS], axis=0)
     columns["equal"][both] = same & (numel[0] == numel[1])[both]
-    columns["relative_l2"][both] = _relative(before["norm"], after["norm"])
+    taken = (before["nan"] >= 0) & (after["nan"] >= 0)
+    relative = _relative(before["norm"], after["norm"])
+    columns["relative_l2"][both] = np.where(same & taken, 0.0, relative)
     columns["max_abs"][both] = np.fmax(
         abs(after["min"] - before["min"]), abs(after["max"] - before["max"])
     )

@@ -7,7 +7,8 @@
 
 An error is measured by the share of new NaN and Inf first, and by the relative L2
 distance over the finite elements second; the worst input counts. Where one of them
-was not measured, the error counts as passed on. Inputs are known by the site that made
+was not measured, the error counts as passed on; an output of which nothing is known
+(memory that was never written) counts as equal. Inputs are known by the site that made
 them; a parameter or a batch has none and counts as equal.
 
 Limits: a difference that enters through what no site made (a weight changed in an
@@ -55,7 +56,8 @@ def assign_effects(
     differs = ~columns["equal"][made]
     bad, distance = _error(columns, made)
     call = faulty.site_columns["call"][rows]
-    unknown = differs & np.isnan(columns["relative_l2"][made])
+    seen = ~np.isnan(columns["relative_l2"][made])
+    unknown = differs & ~seen
     measures = {"differs": differs, "bad": bad, "distance": distance, "unknown": unknown}
     into = {name: _worst_input(faulty, rows, values)[call] for name, values in measures.items()}
     known = ~unknown & (into["unknown"] == 0)
@@ -64,7 +66,7 @@ def assign_effects(
     reached = into["differs"] > 0
     effect = np.full(len(made), _STRUCTURAL, dtype=np.uint8)
     effect[made] = np.select(
-        [~differs & ~reached, ~differs, ~reached, known & larger, known & smaller],
+        [~differs & ~(reached & seen), ~differs, ~reached, known & larger, known & smaller],
         [_EQUAL, _MASKED, _INTRODUCED, _AMPLIFIED, _ATTENUATED],
         _PASSED,
     )

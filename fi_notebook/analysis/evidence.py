@@ -32,6 +32,8 @@ class Evidence:
     error: str
     noise: Comparison | None
     tolerance: Tolerance
+    compared_step: int | None = None
+    updated_step: int | None = None
 
     @cached_property
     def first(self) -> Injection:
@@ -45,8 +47,15 @@ class Evidence:
 
     @property
     def compared(self) -> int:
-        """The step that the comparison is about."""
-        return self.golden[0].step if self.golden else self.strike
+        """The step whose calls were compared."""
+        return self.strike if self.compared_step is None else self.compared_step
+
+    @property
+    def updated(self) -> int:
+        """The step after which parameters, buffers and optimizer state were compared."""
+        if self.updated_step is not None:
+            return self.updated_step
+        return self.faulty[-1].step if self.faulty else self.compared
 
     @cached_property
     def struck(self) -> str:

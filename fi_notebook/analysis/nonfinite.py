@@ -17,22 +17,31 @@ from fi_notebook.core.run import Comparison, Difference, StepRecord
 
 __all__ = ["first_nonfinite"]
 
+_TENSORS = {
+    "gradients": "compared",
+    "parameters": "updated",
+    "buffers": "updated",
+    "optimizer_state": "updated",
+}
 _RECORDED = {"loss": "loss", "gradients": "gradient_norm", "parameters": "parameter_norm"}
 
 
 def first_nonfinite(
     comparison: Comparison,
-    compared: int,
     steps: Sequence[tuple[StepRecord, StepRecord]],
     places: Collection[str],
+    *,
+    compared: int,
+    updated: int,
 ) -> tuple[int, str] | None:
     """Find the first step with a new NaN or Inf.
 
     Args:
-        comparison: The comparison of one step.
-        compared: The number of that step.
+        comparison: The comparison of the two runs.
         steps: Golden and faulty record of each step.
         places: Where a new NaN or Inf counts: some of `PLACES`.
+        compared: Step whose calls, loss and gradients were compared.
+        updated: Step after which parameters, buffers and optimizer state were compared.
 
     Returns:
         The step and what became NaN or Inf there, or None.
@@ -44,8 +53,22 @@ def first_nonfinite(
             for place, name in _RECORDED.items()
             if place in places and _is_new(getattr(golden, name), getattr(faulty, name))
         ]
-    shown.setdefault(compared, []).extend(_compared(comparison, places, shown.get(compared, ())))
+    loss = comparison.loss
+    if "loss" in places and _is_new(loss.golden, loss.faulty):
+        _add(shown, compared, _became("loss", loss.golden, loss.faulty))
+    for place, step in _TENSORS.items():
+        if place in places:
+            text = _tensors(place.replace("_", " "), getattr(comparison, place))
+            _add(shown, compared if step == "compared" else updated, text)
+    if "calls" in places:
+        _add(shown, compared, _calls(comparison))
     return next(((step, several(shown[step])) for step in sorted(shown) if shown[step]), None)
+
+
+def _add(shown: dict[int, list[str]], step: int, text: str) -> None:
+    """Add a text to a step, once."""
+    if text and text not in shown.setdefault(step, []):
+        shown[step].append(text)
 
 
 def _is_new(golden: float, faulty: float) -> bool:
@@ -55,22 +78,6 @@ def _is_new(golden: float, faulty: float) -> bool:
 def _became(name: str, golden: float, faulty: float) -> str:
     words = name.replace("_", " ")
     return f"the {words} became {four_digits(faulty)} ({four_digits(golden)} in the golden run)"
-
-
-def _compared(comparison: Comparison, places: Collection[str], shown: Collection[str]) -> list[str]:
-    """What the comparison itself shows, beyond what the step's record already does."""
-    found = []
-    loss = comparison.loss
-    if "loss" in places and _is_new(loss.golden, loss.faulty):
-        found.append(_became("loss", loss.golden, loss.faulty))
-    found.extend(
-        _tensors(place.replace("_", " "), getattr(comparison, place))
-        for place in ("gradients", "parameters", "buffers", "optimizer_state")
-        if place in places
-    )
-    if "calls" in places:
-        found.append(_calls(comparison))
-    return [text for text in found if text and text not in shown]
 
 
 def _tensors(kind: str, differences: Sequence[Difference]) -> str:

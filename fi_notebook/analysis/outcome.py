@@ -6,9 +6,9 @@
 The classes are tried in the order of `OUTCOMES`, and the first that holds is taken.
 Each is one function of the evidence; `judge` only walks through them.
 
-Limits: bits are compared in the step of the comparison. A fault that strikes in a later
-step is judged on the step records: there ``masked_exact`` needs a measured parameter
-distance of exactly 0.
+Limits: calls are compared in one step. A fault that first strikes in a later step is
+judged on the step records: there ``masked_exact`` needs a measured parameter distance
+of exactly 0.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from fi_notebook.analysis.evidence import Evidence, differences, distances
 from fi_notebook.analysis.nonfinite import first_nonfinite
 from fi_notebook.analysis.outcome_course import COURSE_RULES
 from fi_notebook.analysis.tolerance import DEFAULT, Tolerance
-from fi_notebook.analysis.words import four_digits, several
+from fi_notebook.analysis.words import four_digits, several, told_apart
 from fi_notebook.core.fault import FaultPlan
 from fi_notebook.core.run import Comparison, Difference, Injection, NotInjected, Outcome, StepRecord
 from fi_notebook.core.site import PHASES
@@ -45,6 +45,8 @@ def judge(
     *,
     tolerance: Tolerance = DEFAULT,
     detected_by: Sequence[str] = (),
+    compared: int | None = None,
+    updated: int | None = None,
 ) -> Outcome:
     """Name what the plan as a whole did.
 
@@ -52,13 +54,17 @@ def judge(
         plan: The faults that were armed.
         injections: Every firing, in order.
         not_injected: Every fault that never fired, with the reason.
-        comparison: The faulty run against the golden run, for the first step.
+        comparison: The faulty run against the golden run: calls, loss and gradients of
+            the step ``compared``, what the update wrote after the step ``updated``.
         golden_steps: One record per step of the golden run.
         faulty_steps: One record per step of the faulty run.
         error: The exception that the faulty run raised, as text, or "".
         noise: Golden against golden; differences below it do not count.
         tolerance: What counts as a difference, and the NaN policy.
         detected_by: Names of the detectors that would have fired.
+        compared: Step whose calls were compared; by default the one first struck.
+        updated: Step after which parameters, buffers and optimizer state were compared;
+            by default the last that was made.
 
     Returns:
         The first outcome that holds, with one plain sentence.
@@ -73,6 +79,8 @@ def judge(
         error=error,
         noise=noise,
         tolerance=tolerance,
+        compared_step=compared,
+        updated_step=updated,
     )
     outcomes = (rule(evidence) for rule in _RULES)
     first = next((outcome for outcome in outcomes if outcome is not None), None)
@@ -113,7 +121,11 @@ def _inactive(e: Evidence) -> Outcome | None:
 
 def _nan(e: Evidence) -> Outcome | None:
     found = first_nonfinite(
-        e.comparison, e.compared, pairs(e.golden, e.faulty), e.tolerance.nonfinite
+        e.comparison,
+        pairs(e.golden, e.faulty),
+        e.tolerance.nonfinite,
+        compared=e.compared,
+        updated=e.updated,
     )
     if found is None:
         return None
@@ -134,17 +146,12 @@ def _masked_exact(e: Evidence) -> Outcome | None:
         gone = f"the last call that differs is {last}, and every later call"
     else:
         gone = "no call that was compared differs"
-    shown = (
-        ""
-        if loss.equal
-        else (
-            f" (only the loss that is shown differs: {four_digits(loss.faulty)} "
-            f"instead of {four_digits(loss.golden)})"
-        )
-    )
+    golden, faulty = told_apart(loss.golden, loss.faulty)
+    shown = f" (only the loss that is shown differs: {faulty} instead of {golden})"
     return Outcome(
         "masked_exact",
-        f"{e.struck}; {gone} and the whole update are bit-equal to the golden run{shown}",
+        f"{e.struck}; {gone} and the whole update are bit-equal to the golden run"
+        f"{'' if loss.equal else shown}",
         e.strike,
     )
 
@@ -233,10 +240,9 @@ def _tensor_words(kind: str, tensors: Sequence[Difference]) -> str:
 def _loss_words(loss: Difference) -> str:
     if loss.equal:
         return "this step's loss is bit-equal to the golden one"
-    return (
-        f"the loss is {four_digits(loss.faulty)} instead of {four_digits(loss.golden)} "
-        f"(relative difference {four_digits(relative(loss.golden, loss.faulty))})"
-    )
+    golden, faulty = told_apart(loss.golden, loss.faulty)
+    apart = four_digits(relative(loss.golden, loss.faulty))
+    return f"the loss is {faulty} instead of {golden} (relative difference {apart})"
 
 
 def _one_step(e: Evidence) -> Outcome | None:

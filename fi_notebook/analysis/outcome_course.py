@@ -57,12 +57,13 @@ def _silent_drift(e: Evidence) -> Outcome | None:
     course = e.course
     if course.largest > e.within_noise or not e.moved:
         return None
+    last = int(course.steps[-1])
     return Outcome(
         "silent_drift",
         f"{e.struck}; the loss stays within {percent(e.within_noise)} of the golden one "
-        f"(at most {percent(course.largest)} away), but after step {int(course.steps[-1])} the "
-        f"parameters are {four_digits(course.distance)} away, relative{_metric_words(e)}{e.hidden}",
-        int(course.steps[-1]),
+        f"(at most {percent(course.largest)} away), but after step {last} the parameters are "
+        f"{four_digits(course.distance)} away (relative L2){_metric_words(e)}{e.hidden}",
+        last,
     )
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-__all__ = ["four_digits", "percent", "several"]
+__all__ = ["four_digits", "percent", "several", "told_apart"]
 
 
 def four_digits(value: float) -> str:
@@ -35,3 +35,15 @@ def several(words: Sequence[str], limit: int = 3) -> str:
     if len(words) <= limit:
         return f"{', '.join(words[:-1])} and {words[-1]}"
     return f"{', '.join(words[:limit])} and {len(words) - limit} more"
+
+
+def told_apart(first: float, second: float) -> tuple[str, str]:
+    """Two numbers with four significant digits, or as many as it takes to see that they differ."""
+    texts = four_digits(first), four_digits(second)
+    if texts[0] != texts[1] or first == second or math.isnan(first):
+        return texts
+    return next(
+        (f"{first:.{digits}g}", f"{second:.{digits}g}")
+        for digits in range(5, 18)
+        if f"{first:.{digits}g}" != f"{second:.{digits}g}"
+    )

@@ -1,6 +1,6 @@
 """The text twin of every figure, the tree, and the summary of a run.
 
-    different: 5 of 18 outputs (27.78 %)
+    5 of 18 outputs differ
     1 introduced, 1 amplified, 3 passed on
           site                    phase     module         relative L2  changed  effect
        8  relu*2:0                forward   act                   0.01      1/6  introduced
@@ -16,11 +16,12 @@ out.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from math import nan
 
 import numpy as np
 
 from fi_notebook.analysis.course import pairs, relative
-from fi_notebook.analysis.words import percent
+from fi_notebook.analysis.words import percent, told_apart
 from fi_notebook.core.run import (
     EFFECTS,
     Comparison,
@@ -32,7 +33,7 @@ from fi_notebook.core.run import (
 from fi_notebook.core.tree import Node
 from fi_notebook.report.heat import HeatTable, by_module, by_rank
 from fi_notebook.report.names import cleaned, shortened
-from fi_notebook.report.numbers import number, share
+from fi_notebook.report.numbers import number
 from fi_notebook.report.table import indented, table
 from fi_notebook.report.text_injections import (
     difference_heatmap,
@@ -90,7 +91,7 @@ def propagation(comparison: Comparison, limit: int = 20) -> str:
         limit: How many rows to show.
     """
     rows = np.flatnonzero(comparison.columns["effect"] != EFFECTS.index("equal"))
-    head = f"different: {share(len(comparison.diverged), len(comparison), 'outputs')}"
+    head = f"{len(comparison.diverged):,} of {len(comparison):,} outputs differ"
     if not len(rows):
         return f"{head}; every output of every call is bit-equal"
     kept = _first_and_worst(comparison, rows, limit)
@@ -158,13 +159,13 @@ def _scalar(difference: Difference) -> str:
     if difference.equal:
         return f"{difference.name}: bit-equal"
     far = percent(relative(difference.golden, difference.faulty))
-    values = f"{number(difference.golden)} → {number(difference.faulty)}"
+    values = " → ".join(told_apart(difference.golden, difference.faulty))
     return f"{difference.name}: {values} ({far} apart)"
 
 
 def _differences(kind: str, found: Sequence[Difference], limit: int) -> str:
     moved = [d for d in found if not d.equal]
-    head = f"{kind}: different are {share(len(moved), len(found))}"
+    head = f"{kind}: {len(moved):,} of {len(found):,} differ"
     worst = sorted(moved, key=lambda d: (-(d.new_nan + d.new_inf), -d.relative_l2))[:limit]
     rows = [
         [
@@ -231,12 +232,15 @@ def _pair_names(name: str) -> tuple[str, str]:
 def _step_row(
     golden: StepRecord, faulty: StepRecord, metrics: Sequence[str], struck: set[int]
 ) -> list[str]:
-    values = [golden.loss, faulty.loss, golden.gradient_norm, faulty.gradient_norm]
-    values.append(faulty.parameter_distance)
+    cells = [
+        *told_apart(golden.loss, faulty.loss),
+        *told_apart(golden.gradient_norm, faulty.gradient_norm),
+        number(faulty.parameter_distance),
+    ]
     for name in metrics:
-        values += [record.metrics.get(name, float("nan")) for record in (golden, faulty)]
+        cells += told_apart(*(record.metrics.get(name, nan) for record in (golden, faulty)))
     mark = "* " if faulty.step in struck else ""
-    return [f"{mark}{faulty.step}", *map(number, values)]
+    return [f"{mark}{faulty.step}", *cells]
 
 
 def outcome(judged: Outcome) -> str:

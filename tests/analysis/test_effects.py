@@ -93,3 +93,10 @@ def test_statistics_that_were_not_taken_count_as_finite() -> None:
     trace = build(Call("mm", "a"))
     trace.site_columns["nan"][:] = trace.site_columns["posinf"][:] = -1
     assert np.array_equal(nonfinite(trace), [0])
+
+
+def test_an_output_of_which_nothing_is_known_masks_nothing() -> None:
+    """Memory that was never written has no statistics: neither masked nor different."""
+    compared = comparison({"mm*1:0": 0.1}, CHAIN)
+    compared.columns["relative_l2"][1] = nan
+    assert EFFECTS[assign_effects(CHAIN, compared.columns)[1]] == "equal"

@@ -100,6 +100,18 @@ def test_nan_delayed_names_the_step() -> None:
     assert "3 steps later, in step 3, the loss became Inf (2 in the golden run)" in outcome.reason
 
 
+def test_nan_in_the_last_parameters_is_no_proof_of_an_immediate_one() -> None:
+    """Parameters are compared after step 7; the record of step 3 shows the first NaN."""
+    bad = replace(MOVED, new_nan=3)
+    compared = comparison(SPREAD, loss=EQUAL_LOSS, parameters=(bad,))
+    faulty = steps([2.0] * 8, norms=[10, 10, 10, nan, nan, nan, nan, nan])
+    outcome = case(golden_steps=GOLDEN, faulty_steps=faulty, comparison=compared)
+    assert (outcome.name, outcome.step) == ("nan_delayed", 3)
+    late = case(golden_steps=GOLDEN, faulty_steps=steps([2.0] * 8), comparison=compared)
+    assert (late.name, late.step) == ("nan_delayed", 7)
+    assert case(comparison=compared, updated=0).name == "nan_immediate"
+
+
 def test_the_nan_policy_is_an_argument() -> None:
     """A NaN in an activation that dies out counts only where calls are asked for."""
     compared = comparison(SPREAD, loss=EQUAL_LOSS, parameters=(MOVED,))
@@ -144,7 +156,12 @@ def test_a_changed_buffer_is_not_masked() -> None:
 def test_a_later_strike_is_masked_exact_only_by_a_measured_distance() -> None:
     """The comparison is about step 0, the fault strikes in step 1 of two."""
     golden = steps([2.5, 2.4])
-    same = {"comparison": comparison({}), "injections": (flipped(1),), "golden_steps": golden}
+    same = {
+        "comparison": comparison({}),
+        "injections": (flipped(1),),
+        "golden_steps": golden,
+        "compared": 0,
+    }
     assert case(**same, faulty_steps=golden).name == "masked_tolerance"
     measured = steps([2.5, 2.4], distances=0.0)
     assert case(**same, faulty_steps=measured).name == "masked_exact"
@@ -216,7 +233,7 @@ def test_silent_drift_has_a_good_loss_and_other_parameters() -> None:
     outcome = course([2, 2.02, 2.02, 2, 2, 2, 2, 2])
     assert (outcome.name, outcome.step) == ("silent_drift", 7)
     assert "at most 1 % away" in outcome.reason
-    assert "after step 7 the parameters are 0.1 away" in outcome.reason
+    assert "after step 7 the parameters are 0.1 away (relative L2)" in outcome.reason
 
 
 def test_metric_degraded_is_seen_by_evaluate_alone() -> None:

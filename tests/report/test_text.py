@@ -76,7 +76,7 @@ def test_scatter_counts_what_went_where() -> None:
 def test_propagation_lists_effects_in_execution_order() -> None:
     """Counts of effects, then a row per site that differs or masks."""
     lines = text.propagation(run().comparison).splitlines()
-    assert lines[0] == "different: 5 of 18 outputs (27.78 %)"
+    assert lines[0] == "5 of 18 outputs differ"
     assert lines[1] == "3 introduced, 1 amplified, 3 masked, 1 passed on"
     assert lines[3].split() == ["8", "relu*2:0", "forward", "act", "0.01", "1/6", "introduced"]
 
@@ -92,7 +92,7 @@ def test_a_long_propagation_keeps_first_and_worst() -> None:
 def test_equal_runs_say_so() -> None:
     """No row, one sentence."""
     assert text.propagation(comparison({})) == (
-        "different: 0 of 18 outputs; every output of every call is bit-equal"
+        "0 of 18 outputs differ; every output of every call is bit-equal"
     )
 
 

@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+from math import inf, nan
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fi_notebook.analysis.words import four_digits, percent, several, told_apart
+
+
+def test_numbers_have_four_significant_digits() -> None:
+    """NaN and Inf by name."""
+    cases = [(0.000123456, "0.0001235"), (nan, "NaN"), (inf, "Inf"), (-inf, "-Inf"), (3.0, "3")]
+    assert [four_digits(value) for value, _ in cases] == [text for _, text in cases]
+    assert percent(0.0523456) == "5.235 %"
+
+
+def test_two_numbers_are_told_apart() -> None:
+    """2.30312 and 2.30318 are both 2.303; five digits show the difference."""
+    assert told_apart(2.30312, 2.30318) == ("2.3031", "2.3032")
+    assert told_apart(2.5, 3.0) == ("2.5", "3")
+    assert told_apart(2.5, 2.5) == ("2.5", "2.5")
+    assert told_apart(nan, nan) == ("NaN", "NaN")
+    assert told_apart(2.5, nan) == ("2.5", "NaN")
+
+
+@given(st.floats(allow_nan=False), st.floats(allow_nan=False))
+def test_different_numbers_have_different_texts(first: float, second: float) -> None:
+    """Seventeen digits tell any two floats apart."""
+    texts = told_apart(first, second)
+    assert first == second or texts[0] != texts[1]
+
+
+def test_lists_in_a_sentence() -> None:
+    """The first three, and how many more."""
+    assert several([]) == ""
+    assert several(["a"]) == "a"
+    assert several(["a", "b", "c"]) == "a, b and c"
+    assert several(["a", "b", "c", "d", "e"]) == "a, b, c and 2 more"
