@@ -1,0 +1,266 @@
+"""Would it have been noticed? Detectors over a replay, with their false alarms.
+
+    for detection in detect(comparison, golden_steps, faulty_steps):
+        detection.name, detection.first, detection.false_alarms
+    # ('nan_guard', Alarm(step=0, site='log*1:0', value=nan, …), ())
+
+    @register("my_detector")
+    def my_detector(observed, *, limit=3.0):
+        \"\"\"Alarms where the loss is above a limit.\"\"\"
+        return (alarm_at_step(r, r.loss, limit) for r in observed.steps if r.loss > limit)
+
+A detector sees one run as a program in production would, and beside it the golden
+trace, on which bounds may be calibrated. It is tried on the faulty run, where it should
+alarm, and on the golden run, where every alarm is false.
+
+Limits: calls are looked at in the one step whose calls were recorded; bounds that are
+calibrated on the golden trace cannot alarm on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fi_notebook.core.run import Comparison, StepRecord
+from fi_notebook.core.site import PHASES
+from fi_notebook.core.trace import Trace
+from fi_notebook.errors import did_you_mean
+
+__all__ = [
+    "Alarm",
+    "Detection",
+    "Observed",
+    "alarm_at_step",
+    "detect",
+    "names",
+    "register",
+    "unregister",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Alarm:
+    """One alarm of a detector.
+
+    Attributes:
+        step: In which step.
+        site: At which output of which call, or "" where it is about the whole step.
+        value: What was seen.
+        threshold: What it was held against; NaN where there is no number.
+    """
+
+    step: int
+    site: str
+    value: float
+    threshold: float
+
+
+@dataclass(frozen=True)
+class Observed:
+    """One run as a detector sees it.
+
+    Attributes:
+        trace: The calls of one step.
+        steps: One record per step.
+        step: The step that the trace is of.
+        golden: The golden trace, to calibrate bounds on.
+        golden_rows: For each site row of the trace its row there, or -1.
+    """
+
+    trace: Trace
+    steps: tuple[StepRecord, ...]
+    step: int
+    golden: Trace
+    golden_rows: np.ndarray
+
+
+@dataclass(frozen=True, slots=True)
+class Detection:
+    """What one detector made of a replay.
+
+    Attributes:
+        name: Name of the detector.
+        alarms: Alarms on the faulty run, the earliest first.
+        false_alarms: Alarms on the golden run.
+    """
+
+    name: str
+    alarms: tuple[Alarm, ...]
+    false_alarms: tuple[Alarm, ...]
+
+    @property
+    def first(self) -> Alarm | None:
+        """The earliest alarm on the faulty run, or None."""
+        return self.alarms[0] if self.alarms else None
+
+
+Detector = Callable[..., Iterable[Alarm]]
+_REGISTRY: dict[str, Detector] = {}
+
+
+def register(name: str) -> Callable[[Detector], Detector]:
+    """Add a detector ``(observed, *, parameters…) -> alarms`` under a name.
+
+    Raises:
+        ValueError: There is a detector of this name already.
+    """
+
+    def add(function: Detector) -> Detector:
+        if name in _REGISTRY:
+            raise ValueError(f"there is a detector {name!r} already; choose another name")
+        _REGISTRY[name] = function
+        return function
+
+    return add
+
+
+def unregister(name: str) -> None:
+    """Take a detector out again; one that is not there is no error."""
+    _REGISTRY.pop(name, None)
+
+
+def names() -> list[str]:
+    """Every detector, in the order in which they were registered."""
+    return list(_REGISTRY)
+
+
+def detect(
+    comparison: Comparison,
+    golden_steps: Sequence[StepRecord],
+    faulty_steps: Sequence[StepRecord],
+    *,
+    step: int | None = None,
+    detectors: Mapping[str, Mapping[str, Any]] | None = None,
+) -> tuple[Detection, ...]:
+    """Try detectors on a replay.
+
+    Args:
+        comparison: The faulty run against the golden run.
+        golden_steps: Records of the golden run.
+        faulty_steps: Records of the faulty run.
+        step: The step whose calls were compared; by default the first.
+        detectors: Parameters of each detector by name; by default every detector, with
+            its own defaults.
+
+    Raises:
+        ValueError: There is no detector of a name.
+    """
+    chosen = {name: {} for name in _REGISTRY} if detectors is None else detectors
+    for name in chosen:
+        if name not in _REGISTRY:
+            raise ValueError(f"no detector {name!r}{did_you_mean(name, _REGISTRY)}")
+    first = golden_steps[0].step if step is None and golden_steps else step or 0
+    columns = comparison.columns
+    rows = np.full(len(comparison.faulty), -1, dtype=np.int64)
+    made = columns["faulty"] >= 0
+    rows[columns["faulty"][made]] = columns["golden"][made]
+    golden, faulty = comparison.golden, comparison.faulty
+    itself = np.arange(len(golden))
+    runs = (
+        Observed(faulty, tuple(faulty_steps), first, golden, rows),
+        Observed(golden, tuple(golden_steps), first, golden, itself),
+    )
+    return tuple(
+        Detection(name, *(_alarms(_REGISTRY[name], run, chosen[name]) for run in runs))
+        for name in chosen
+    )
+
+
+def _alarms(
+    detector: Detector, observed: Observed, parameters: Mapping[str, Any]
+) -> tuple[Alarm, ...]:
+    return tuple(sorted(detector(observed, **parameters), key=lambda alarm: alarm.step))
+
+
+def alarm_at_step(record: StepRecord, value: float, threshold: float = float("nan")) -> Alarm:
+    """An alarm about a whole step."""
+    return Alarm(record.step, "", value, threshold)
+
+
+def _alarm_at(observed: Observed, row: int, value: float, threshold: float) -> Alarm:
+    return Alarm(observed.step, str(observed.trace.site(row)), value, threshold)
+
+
+@register("nan_guard")
+def nan_guard(observed: Observed) -> Iterable[Alarm]:
+    """Alarms at the first call of the step, and in every step, with NaN or Inf."""
+    columns = observed.trace.site_columns
+    bad = [np.maximum(columns[name], 0) for name in ("nan", "posinf", "neginf")]
+    rows = np.flatnonzero(np.sum(bad, axis=0))
+    if len(rows):
+        value = float("nan") if bad[0][rows[0]] else float("inf")
+        yield _alarm_at(observed, int(rows[0]), value, float("nan"))
+    for record in observed.steps:
+        values = (record.loss, record.gradient_norm, record.parameter_norm)
+        if bad_values := [value for value in values if not np.isfinite(value)]:
+            yield alarm_at_step(record, bad_values[0])
+
+
+@register("loss_spike")
+def loss_spike(observed: Observed, *, factor: float = 2.0, window: int = 10) -> Iterable[Alarm]:
+    """Alarms where the loss is more than a factor above the median of the steps before.
+
+    Args:
+        observed: The run.
+        factor: How many times the median.
+        window: Over how many steps before.
+    """
+    for n, record in enumerate(observed.steps):
+        before = [r.loss for r in observed.steps[max(0, n - window) : n] if np.isfinite(r.loss)]
+        if before and record.loss > factor * float(np.median(before)):
+            yield alarm_at_step(record, record.loss, factor * float(np.median(before)))
+
+
+@register("gradient_norm")
+def gradient_norm(observed: Observed, *, limit: float = 100.0) -> Iterable[Alarm]:
+    """Alarms where the norm of all gradients is above a limit."""
+    for record in observed.steps:
+        if record.gradient_norm > limit:
+            yield alarm_at_step(record, record.gradient_norm, limit)
+
+
+@register("activation_range")
+def activation_range(observed: Observed, *, margin: float = 0.1) -> Iterable[Alarm]:
+    """Alarms where a forward output leaves the range of the golden run (Ranger).
+
+    Args:
+        observed: The run.
+        margin: Share of the golden range that is allowed on either side.
+    """
+    yield from _out_of_range(observed, "forward", lambda low, high: margin * (high - low))
+
+
+@register("optimizer_bound")
+def optimizer_bound(observed: Observed, *, factor: float = 10.0) -> Iterable[Alarm]:
+    """Alarms where a value of the optimizer (a moment) is far beyond the golden run's.
+
+    Args:
+        observed: The run.
+        factor: How many times the largest golden value of the same call.
+    """
+    yield from _out_of_range(
+        observed,
+        "optimizer",
+        lambda low, high: (factor - 1) * np.maximum(np.abs(low), np.abs(high)),
+    )
+
+
+def _out_of_range(
+    observed: Observed, phase: str, room: Callable[[np.ndarray, np.ndarray], np.ndarray]
+) -> Iterable[Alarm]:
+    """Alarms of the outputs of a phase that leave the golden range and the room around it."""
+    trace, golden = observed.trace, observed.golden
+    phases = trace.calls["phase"][trace.site_columns["call"]]
+    rows = np.flatnonzero((observed.golden_rows >= 0) & (phases == PHASES.index(phase)))
+    reference = observed.golden_rows[rows]
+    low, high = (golden.site_columns[name][reference] for name in ("min", "max"))
+    least, most = (trace.site_columns[name][rows] for name in ("min", "max"))
+    floor, ceiling = low - room(low, high), high + room(low, high)
+    for n in np.flatnonzero((least < floor) | (most > ceiling)).tolist():
+        above = bool(most[n] > ceiling[n])
+        value, threshold = (most[n], ceiling[n]) if above else (least[n], floor[n])
+        yield _alarm_at(observed, int(rows[n]), float(value), float(threshold))

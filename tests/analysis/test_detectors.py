@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from math import inf, isnan, nan
+
+import pytest
+
+from fi_notebook.analysis import detectors
+from fi_notebook.analysis.compare import compare
+from fi_notebook.analysis.detectors import Alarm, Detection, Observed
+from fi_notebook.core.run import Comparison, StepRecord
+from tests.records import steps
+from tests.traces import digits_step
+
+STEPS = steps([2.0, 2.0])
+
+
+def tried(
+    name: str,
+    comparison: Comparison | None = None,
+    faulty: Sequence[StepRecord] = STEPS,
+    **parameters: float,
+) -> Detection:
+    """One detector, tried on a replay."""
+    compared = comparison or compare(digits_step(), digits_step())
+    (found,) = detectors.detect(compared, STEPS, faulty, detectors={name: parameters})
+    return found
+
+
+def test_a_clean_replay_sets_off_nothing() -> None:
+    """No detector alarms on the faulty or on the golden run."""
+    found = detectors.detect(compare(digits_step(), digits_step()), STEPS, STEPS)
+    assert [d.name for d in found] == [
+        "nan_guard", "loss_spike", "gradient_norm", "activation_range", "optimizer_bound",
+    ]  # fmt: skip
+    assert all(d.first is None and not d.false_alarms for d in found)
+
+
+def test_the_nan_guard_names_the_first_call_and_each_step() -> None:
+    """relu*2:0 holds an Inf, addmm*1:0 after it a NaN; the loss of step 1 is NaN."""
+    faulty = digits_step()
+    faulty.site_columns["posinf"][7] = 1
+    faulty.site_columns["nan"][8] = 1
+    found = tried("nan_guard", compare(digits_step(), faulty), steps([2.0, nan]))
+    assert found.alarms[0].site == "relu*2:0"
+    assert found.alarms[0].value == inf
+    assert (found.alarms[1].step, found.alarms[1].site) == (1, "")
+    assert isnan(found.alarms[1].value)
+
+
+def test_a_loss_spike_is_above_the_median_before() -> None:
+    """5 is more than 2 times 2; 3.9 is not."""
+    assert tried("loss_spike", faulty=steps([2.0, 5.0])).first == Alarm(1, "", 5.0, 4.0)
+    assert tried("loss_spike", faulty=steps([2.0, 3.9])).first is None
+    assert tried("loss_spike", faulty=steps([2.0, 3.9]), factor=1.5).first is not None
+
+
+def test_the_gradient_norm_has_a_limit() -> None:
+    """101 is above 100."""
+    assert tried("gradient_norm", faulty=steps([2.0], gradients=101.0)).first == Alarm(
+        0, "", 101.0, 100.0
+    )
+
+
+def test_an_activation_leaves_the_golden_range() -> None:
+    """Golden -1 to 1 with a margin of a tenth of 2: 1.2 is the bound, 1.3 is beyond."""
+    faulty = digits_step()
+    faulty.site_columns["max"][7] = 1.3
+    found = tried("activation_range", compare(digits_step(), faulty))
+    assert found.first == Alarm(0, "relu*2:0", 1.3, 1.2)
+    wider = tried("activation_range", compare(digits_step(), faulty), margin=0.2)
+    assert wider.first is None
+
+
+def test_an_optimizer_value_is_far_beyond_the_golden_one() -> None:
+    """Golden at most 1, ten times that is 10: -11 is beyond it."""
+    faulty = digits_step()
+    row = faulty.row("add_*1:0")
+    faulty.site_columns["min"][row] = -11.0
+    found = tried("optimizer_bound", compare(digits_step(), faulty))
+    assert found.first == Alarm(0, "add_*1:0", -11.0, -10.0)
+
+
+def test_alarms_on_the_golden_run_are_false() -> None:
+    """A limit below what training does every day."""
+    found = tried("gradient_norm", limit=0.5)
+    assert len(found.false_alarms) == 2
+
+
+def test_a_person_can_register_one() -> None:
+    """It is tried like the others; a second of its name is refused."""
+
+    @detectors.register("own")
+    def own(observed: Observed, *, limit: float = 1.0) -> Iterable[Alarm]:
+        return [detectors.alarm_at_step(r, r.loss, limit) for r in observed.steps if r.loss > limit]
+
+    try:
+        assert tried("own").first == Alarm(0, "", 2.0, 1.0)
+        with pytest.raises(ValueError, match="there is a detector 'own' already"):
+            detectors.register("own")(own)
+    finally:
+        detectors.unregister("own")
+    assert "own" not in detectors.names()
+
+
+def test_an_unknown_detector_is_refused_with_the_nearest() -> None:
+    """The name that was meant is given."""
+    with pytest.raises(ValueError, match="no detector 'nan_gard'; did you mean 'nan_guard'"):
+        tried("nan_gard")
+
+
+def test_alarms_come_in_order_of_steps() -> None:
+    """Whatever order the detector gives them in."""
+    faulty = replace(STEPS[0], loss=nan), replace(STEPS[1], loss=nan)
+    assert [alarm.step for alarm in tried("nan_guard", faulty=faulty[::-1]).alarms] == [0, 1]
