@@ -62,11 +62,14 @@ class Schema:
         written: Names of the arguments that are written.
         kinds: For each return, ``functional``, ``in place`` or ``view``.
         arguments: Names of all arguments in order.
+        collective: Whether its outputs are what a collective writes (see
+            `engine.collectives`), whatever it returns.
     """
 
     written: tuple[str, ...]
     kinds: tuple[str, ...]
     arguments: tuple[str, ...]
+    collective: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +95,12 @@ def schema_of(func: Any) -> Schema:
     schema = getattr(func, "_schema", None)
     if schema is None:  # a higher-order operator has none
         return Schema((), (), ())
+    if schema.name == WAIT:  # gives its argument back, though its schema says nothing of it
+        return Schema((), (IN_PLACE,), ("tensor",))
+    moves = COLLECTIVES.get(schema.name)
+    if moves is not None and (moves.gets or moves.point_to_point):
+        arguments = tuple(a.name for a in schema.arguments)
+        return Schema((moves.gets,) if moves.gets else (), (), arguments, collective=True)
     written = [a.name for a in schema.arguments if a.alias_info and a.alias_info.is_write]
     written += MUTATES_ANYWAY.get(schema.name.rsplit("::", 1)[-1], ())
     kinds = tuple(_kind(r.alias_info) for r in schema.returns)
@@ -116,6 +125,8 @@ def written(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]
 def outputs(func: Any, args: Sequence[Any], kwargs: dict[str, Any], result: Any) -> list[Output]:
     """Every tensor that a call gave, in order."""
     schema = schema_of(func)
+    if schema.collective:
+        return [o for value in written(func, args, kwargs) for o in _each(value, 0, IN_PLACE)]
     if isinstance(result, torch.Tensor):  # by far the most frequent
         kind = schema.kinds[0] if schema.kinds else FUNCTIONAL
         return [Output(result, 0, None, kind)]
@@ -135,9 +146,18 @@ def _each(value: Any, number: int, kind: str) -> Iterator[Output]:
     if isinstance(value, torch.Tensor):
         yield Output(value, number, None, kind)
     elif isinstance(value, (list, tuple)):
-        for index, item in enumerate(value):
+        for index, item in enumerate(_leaves(value)):
             if isinstance(item, torch.Tensor):
                 yield Output(item, number, index, kind)
+
+
+def _leaves(value: Sequence[Any]) -> Iterator[Any]:
+    """The items of a list; those of a list of lists (``Tensor[][]``) one after another."""
+    for item in value:
+        if isinstance(item, (list, tuple)):
+            yield from _leaves(item)
+        else:
+            yield item
 
 
 def replaced(result: Any, output: Output, tensor: torch.Tensor) -> Any:

@@ -26,6 +26,7 @@ from fi_notebook.core.run import Injection, NotInjected, StepRecord
 from fi_notebook.engine.entered import Entered
 from fi_notebook.engine.inject import Striker
 from fi_notebook.engine.intercept import Call, Interceptor, Observer, Watch
+from fi_notebook.engine.interrupts import Interrupts
 from fi_notebook.engine.source import SourceStacks
 from fi_notebook.engine.stats import euclidean_norm
 from fi_notebook.engine.steps import StepClock
@@ -45,6 +46,7 @@ class Setup:
         optimizers: Its optimizers, where they are known.
         sources: Source stacks, shared by all runs of the session.
         pass_number: Whether the step takes its number.
+        interrupts: What becomes of a Ctrl-C outside the step itself.
     """
 
     step: Callable[..., Any]
@@ -52,6 +54,7 @@ class Setup:
     optimizers: tuple[Optimizer, ...]
     sources: SourceStacks
     pass_number: bool
+    interrupts: Interrupts = field(default_factory=Interrupts)
 
 
 @dataclass(frozen=True)
@@ -216,7 +219,8 @@ def _nobody(_optimizer: Optimizer) -> None:
 
 def run_user_step(setup: Setup, number: int) -> Any:
     """Call the step; source stacks end at this function (see `engine.source`)."""
-    return setup.step(number) if setup.pass_number else setup.step()
+    with setup.interrupts.let_through():
+        return setup.step(number) if setup.pass_number else setup.step()
 
 
 def _scalar(returned: Any, root: torch.Tensor | None) -> torch.Tensor | None:

@@ -21,6 +21,7 @@ from typing import Any
 
 from fi_notebook.core.site import PHASES
 from fi_notebook.engine.intercept import Call
+from fi_notebook.engine.interrupts import Interrupts
 from fi_notebook.errors import SessionError
 
 __all__ = ["Cancelled", "Events", "Listener", "Progress", "SessionCancelled"]
@@ -71,11 +72,15 @@ class Progress:
         run: ``golden`` or ``faulty``.
         steps: How many steps the run has.
         calls: How many calls a step is expected to make, 0 where unknown.
+        interrupts: Where a Ctrl-C waits for the next call.
     """
 
-    def __init__(self, events: Events, run: str, steps: int, calls: int) -> None:
+    def __init__(
+        self, events: Events, run: str, steps: int, calls: int, interrupts: Interrupts
+    ) -> None:
         """Start the clock."""
         self.step = 0
+        self._interrupts = interrupts
         self._events, self._run, self._steps, self._calls = events, run, steps, calls
         self._told = time.monotonic()
 
@@ -84,7 +89,9 @@ class Progress:
 
         Raises:
             Cancelled: The run is to stop.
+            KeyboardInterrupt: A Ctrl-C waited for this call.
         """
+        self._interrupts.check()
         if self._events.stop.is_set():
             raise Cancelled
         now = time.monotonic()

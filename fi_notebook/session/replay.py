@@ -173,7 +173,8 @@ class Replay:
     ) -> StepResult:
         if earlier is None:
             self.golden.snapshot.restore()
-        progress = Progress(self.events, run, steps, self.golden.trace.call_count)
+        calls = self.golden.trace.call_count
+        progress = Progress(self.events, run, steps, calls, self.setup.interrupts)
         progress.step = number
         return run_step(
             self.setup,
@@ -199,7 +200,7 @@ class Replay:
             reference = golden.results[number].state
             record = replace(record, parameter_distance=_distance(reference, result))
         if evaluate is not None:
-            record = replace(record, metrics=_evaluated(evaluate, self.setup.model))
+            record = replace(record, metrics=_evaluated(evaluate, self.setup))
         return record
 
     def _compare(self, golden: _Course, faulty: _Course, steps: int) -> Comparison:
@@ -277,12 +278,13 @@ def _distance(golden: Any, faulty: StepResult) -> float:
     return euclidean_norm([b.double() - a.double() for a, b in pairs if a.shape == b.shape])
 
 
-def _evaluated(evaluate: Evaluate, model: torch.nn.Module) -> dict[str, float]:
+def _evaluated(evaluate: Evaluate, setup: Setup) -> dict[str, float]:
     """What ``evaluate(model)`` says, with generators and training modes kept as they were."""
     generators = Generators.take()
-    modes = [(module, module.training) for module in model.modules()]
+    modes = [(module, module.training) for module in setup.model.modules()]
     try:
-        answer = evaluate(model)
+        with setup.interrupts.let_through():
+            answer = evaluate(setup.model)
     finally:
         generators.restore()
         for module, training in modes:

@@ -151,7 +151,7 @@ class Session:
                 self._setup,
                 snapshot,
                 budget=self._budget,
-                progress=Progress(self._events, "golden", 1, 0),
+                progress=Progress(self._events, "golden", 1, 0, self._setup.interrupts),
                 values=self._value,
             )
             self.runs.clear()
@@ -192,7 +192,7 @@ class Session:
     @contextmanager
     def _running(self, state: str) -> Iterator[Snapshot]:
         """Hold the model, and put everything back when the block is left, however."""
-        with exclusive(self.model):
+        with self._setup.interrupts, exclusive(self.model):
             self._events.stop.clear()
             self._events.tell("state", state=state)
             snapshot = Snapshot.take([self.model, *self._setup.optimizers, *self._state])
