@@ -231,7 +231,9 @@ def large(calls: int, modules: int = 200, ops: int = 60) -> Trace:
         "module": rng.integers(0, modules, calls).astype(np.int32),
         "module_call": np.ones(calls, dtype=np.int32),
         "ordinal": np.ones(calls, dtype=np.int32),
-        "stack": (op + ops * rng.integers(0, len(frames) // ops, calls)).astype(np.int32),
+        "stack": np.where(
+            backward, 0, op + ops * rng.integers(0, len(frames) // ops, calls)
+        ).astype(np.int32),
         "cause": cause.astype(np.int32),
         "parameter": np.full(calls, -1, dtype=np.int32),
         "first_site": np.arange(calls, dtype=np.int64),

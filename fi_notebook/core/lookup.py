@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -182,11 +183,11 @@ def _of_parameter(trace: Trace, name: str) -> np.ndarray:
 
 def stack_chain(trace: Trace, call: int) -> tuple[int, ...]:
     """Stacks of a call row, that of its first cause first and its own last."""
-    chain, stacks, causes = [], trace.calls["stack"], trace.calls["cause"]
+    parts, stacks, causes = [], trace.calls["stack"], trace.calls["cause"]
     while call >= 0:
-        chain.append(int(stacks[call]))
+        parts.append(int(stacks[call]))
         call = int(causes[call])
-    return tuple(reversed(chain))
+    return tuple(reversed(parts))
 
 
 def line_stacks(trace: Trace) -> np.ndarray:
@@ -206,22 +207,21 @@ def make_sites(trace: Trace, rows: np.ndarray) -> list[Site]:
     """The sites of these rows, in the order of the rows."""
     tables, calls, columns = trace.tables, trace.calls, trace.site_columns
     call = columns["call"][rows]
-    index = [None if n < 0 else n for n in columns["index"][rows].tolist()]
     fields = (  # in the order of Site's own
-        _named(tables.ops, calls["op"][call]).tolist(),
+        [tables.ops[n] for n in calls["op"][call].tolist()],
         calls["number"][call].tolist(),
         columns["output"][rows].tolist(),
-        index,
+        [None if n < 0 else n for n in columns["index"][rows].tolist()],
         calls["counted"][call].tolist(),
-        _named(tables.overloads, calls["overload"][call]).tolist(),
-        _named(PHASES, calls["phase"][call]).tolist(),
-        _named([info.path for info in tables.modules], calls["module"][call]).tolist(),
+        [tables.overloads[n] for n in calls["overload"][call].tolist()],
+        [PHASES[n] for n in calls["phase"][call].tolist()],
+        [tables.modules[n].path for n in calls["module"][call].tolist()],
         calls["module_call"][call].tolist(),
         calls["ordinal"][call].tolist(),
-        _named([*tables.parameters, ""], columns["parameter"][rows]).tolist(),  # -1 is the last
+        ["" if n < 0 else tables.parameters[n] for n in columns["parameter"][rows].tolist()],
         _codes(trace, call),
-        _named(tables.dtypes, columns["dtype"][rows]).tolist(),
-        _named(tables.shapes, columns["shape"][rows]).tolist(),
+        [tables.dtypes[n] for n in columns["dtype"][rows].tolist()],
+        [tables.shapes[n] for n in columns["shape"][rows].tolist()],
     )
     return list(map(Site, *fields))
 
@@ -235,10 +235,10 @@ def _codes(trace: Trace, calls: np.ndarray) -> list[tuple[Frame, ...]]:
         if cause < 0:
             codes.append(stacks[stack])
             continue
-        chain = stack_chain(trace, call)
-        if chain not in joined:
-            joined[chain] = tuple(frame for part in chain for frame in stacks[part])
-        codes.append(joined[chain])
+        parts = stack_chain(trace, call)
+        if parts not in joined:
+            joined[parts] = tuple(chain.from_iterable(stacks[part] for part in parts))
+        codes.append(joined[parts])
     return codes
 
 
