@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+import hypothesis
 import numpy as np
 import pytest
 
@@ -17,6 +18,9 @@ from tests.tools import leaks
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
+
+hypothesis.settings.register_profile("shared machine", deadline=None, print_blob=True)
+hypothesis.settings.load_profile("shared machine")
 
 _SEED = 20260
 _LOOKUPS = {"socket.getaddrinfo", "socket.gethostbyname"}

@@ -120,6 +120,11 @@ class LabPage:
         found: list[Any] = self.page.evaluate(_CELLS)
         return found
 
+    def find_cell(self, start: str) -> int:
+        """Number of the first cell whose source begins so."""
+        sources = ["".join(cell["source"]) for cell in self.cells]
+        return next(i for i, source in enumerate(sources) if source.startswith(start))
+
     def output_text(self, index: int) -> str:
         """What a cell printed or showed as plain text."""
         return notebooks.text(self.cells[index])
