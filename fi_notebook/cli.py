@@ -19,6 +19,7 @@ import logging
 import os
 import subprocess
 import sys
+import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -61,8 +62,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return options.run(options) or 0
     except (FiError, ModuleNotFoundError, OSError) as error:
+        if _is_raised_in(getattr(options, "source", None), error):
+            raise  # the script's own error, with its traceback
         print(f"fi-notebook {options.command}: {error}", file=sys.stderr)
         return FAILED
+
+
+def _is_raised_in(script: Path | None, error: Exception) -> bool:
+    frames = traceback.walk_tb(error.__traceback__)
+    return any(frame.f_code.co_filename == str(script) for frame, _ in frames)
 
 
 def _parser() -> argparse.ArgumentParser:

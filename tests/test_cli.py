@@ -209,6 +209,15 @@ def test_a_plan_that_cannot_be_read_fails_before_the_script_runs(
     assert captured.out == ""
 
 
+@pytest.mark.parametrize("raised", ["FileNotFoundError('data')", "SystemExit(7)", "KeyError(1)"])
+def test_the_scripts_own_errors_are_its_own(files: tuple[str, str], raised: str) -> None:
+    """They are not made a message of fi-notebook, and exit codes are kept."""
+    Path(files[1]).write_text(SCRIPT + f"raise {raised}\n")
+    with pytest.raises(BaseException, match=r"data|7|1") as caught:
+        cli.main(["run", *files])
+    assert type(caught.value).__name__ == raised.partition("(")[0]
+
+
 @pytest.mark.parametrize("text", ["[]", "{", '{"a": 1}'])
 def test_events_that_are_none_are_refused(
     tmp_path: Path, text: str, capsys: pytest.CaptureFixture[str]

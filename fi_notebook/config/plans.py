@@ -152,7 +152,8 @@ def _place(location: tuple[int | str, ...]) -> str:
         if isinstance(part, int):
             place += f"[{part}]"
         else:
-            place += f".{part}" if place else part
+            key = part if part.isidentifier() and len(part) < 40 else shown(part)
+            place += f".{key}" if place else key
     return place
 
 

@@ -281,6 +281,8 @@ def test_what_json_cannot_hold_is_refused(tmp_path: Path) -> None:
         ([1], r"the plan: \[1\] is no plan"),
         (None, r"the plan: None is no plan"),
         (FIRST | {"step": [4]}, r"the plan: step: unknown key; did you mean 'steps'"),
+        (FIRST | {"a\nb": [4]}, r"the plan: 'a\\nb': unknown key"),
+        (FIRST | {"x" * 10**6: [4]}, r"the plan: 'xxxx.{0,40}': unknown key"),
         (FIRST | {"ranks": [0]}, r'ranks: unknown key; it belongs to a plan with "version": 2'),
         (FIRST | {"error_type": "zeroo"}, r"error_type: no fault model 'zeroo'; did you mean 'zero'"),
         (FIRST | {"error_type": None}, r"error_type: missing; expected a fault model such as 'light'"),
