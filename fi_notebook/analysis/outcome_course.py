@@ -1,7 +1,7 @@
 """The outcomes of several steps: spikes, degrading, drift, a worse metric.
 
-    spike_recover: f1 struck mm*4:0 in step 2; by step 3 the loss had risen 152 % above
-    the golden one, and it came back to within 5 % (0.3 %)
+    spike_recover: f1 struck mm*4:0 in step 2; by step 3 the loss exceeded the golden one
+    by 152 %, and it came back to within 5 % (0.3 %)
 
 Limits: "above" and "away" are shares of the golden loss (see ``course.py``); with a
 handful of steps a slow degrading cannot be told from a drift.
@@ -16,7 +16,7 @@ import numpy as np
 from fi_notebook.analysis.course import pairs
 from fi_notebook.analysis.evidence import Evidence
 from fi_notebook.analysis.tolerance import Tolerance
-from fi_notebook.analysis.words import four_digits, percent, several
+from fi_notebook.analysis.words import excess, four_digits, percent, several
 from fi_notebook.core.run import Outcome
 
 __all__ = ["COURSE_RULES"]
@@ -27,11 +27,11 @@ def _spike(e: Evidence) -> Outcome | None:
     if not course.rise > e.tolerance.spike:
         return None
     rose = (
-        f"{e.struck}; by step {course.rise_step} the loss had risen "
-        f"{percent(course.rise)} above the golden one"
+        f"{e.struck}; by step {course.rise_step} the loss exceeded the "
+        f"golden one by {excess(course.rise)}"
     )
     if course.final > e.within_noise:
-        name, ends = "spike_degrade", f"and it ends {percent(course.final)} above it"
+        name, ends = "spike_degrade", f"and in the end by {excess(course.final)}"
     else:
         name, ends = (
             "spike_recover",
@@ -47,8 +47,8 @@ def _slow_degrade(e: Evidence) -> Outcome | None:
     step = int(course.steps[int(np.argmax(course.excess > limit))])
     return Outcome(
         "slow_degrade",
-        f"{e.struck}; without a spike the loss ends {percent(course.final)} above the golden one "
-        f"(more than {percent(limit)} from step {step} on){e.hidden}",
+        f"{e.struck}; without a spike the loss in the end exceeds the golden one by "
+        f"{excess(course.final)} (more than {percent(limit)} from step {step} on){e.hidden}",
         step,
     )
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-__all__ = ["four_digits", "percent", "several", "told_apart"]
+__all__ = ["excess", "four_digits", "percent", "several", "told_apart"]
 
 
 def four_digits(value: float) -> str:
@@ -26,6 +26,11 @@ def four_digits(value: float) -> str:
 def percent(share: float) -> str:
     """A share as a percentage, four significant digits."""
     return f"{four_digits(100 * share)} %"
+
+
+def excess(share: float) -> str:
+    """By how much one number exceeds another: a percentage, or how many times the other."""
+    return percent(share) if share < 10 else f"{four_digits(share)} times its value"
 
 
 def several(words: Sequence[str], limit: int = 3) -> str:

@@ -103,5 +103,5 @@ def _round_down(value: float) -> float:
 
 def tick_label(value: float) -> str:
     """A value as a tick label: ``0.01``, ``1``, ``1e-5``, ``1e30``."""
-    text = f"{value:.4g}"
-    return text.replace("e+", "e").replace("e-0", "e-") if "e" in text else text
+    mantissa, e, exponent = f"{value:.4g}".partition("e")
+    return f"{mantissa}e{int(exponent)}" if e else mantissa

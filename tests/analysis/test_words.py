@@ -5,7 +5,7 @@ from math import inf, nan
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fi_notebook.analysis.words import four_digits, percent, several, told_apart
+from fi_notebook.analysis.words import excess, four_digits, percent, several, told_apart
 
 
 def test_numbers_have_four_significant_digits() -> None:
@@ -13,6 +13,7 @@ def test_numbers_have_four_significant_digits() -> None:
     cases = [(0.000123456, "0.0001235"), (nan, "NaN"), (inf, "Inf"), (-inf, "-Inf"), (3.0, "3")]
     assert [four_digits(value) for value, _ in cases] == [text for _, text in cases]
     assert percent(0.0523456) == "5.235 %"
+    assert (excess(1.5), excess(4e30)) == ("150 %", "4e+30 times its value")
 
 
 def test_two_numbers_are_told_apart() -> None:

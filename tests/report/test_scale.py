@@ -59,4 +59,5 @@ def test_ticks_are_round_and_apart() -> None:
 
 def test_tick_labels_are_short() -> None:
     """No plus sign, no leading zero in the exponent."""
-    assert [tick_label(v) for v in (0.5, 1e30, 1e-5, -1e30)] == ["0.5", "1e30", "1e-5", "-1e30"]
+    labels = {0.5: "0.5", 1e30: "1e30", 1e-5: "1e-5", -1e30: "-1e30", 1e4: "1e4", 100.0: "100"}
+    assert [tick_label(value) for value in labels] == list(labels.values())

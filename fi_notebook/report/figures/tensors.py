@@ -27,6 +27,8 @@ from fi_notebook.report.scale import SymLog
 __all__ = ["difference_heatmap", "element_text", "scatter"]
 
 _CELLS = 160
+_CROWD = 300  # from here on marks are small
+_CROSSES = 500
 _POINTS = {"unchanged": 1500, "changed": 4000}
 
 
@@ -58,8 +60,8 @@ def difference_heatmap(injection: Injection, *, dark: bool = False) -> go.Figure
         said.append(f"{bad:,} new NaN or Inf, marked ×")
     if block != (1, 1):
         said.append(f"a cell is the largest change among {block[0]} × {block[1]} elements")
-    if len(injection.elements) < injection.changed:
-        said.append(f"the first {len(injection.elements)} are marked")
+    if bad > _CROSSES:
+        said.append(f"the first {_CROSSES:,} of them")
     figure.update_layout(height=380, showlegend=False)
     set_title(figure, title, DOT.join(said), dark=dark)
     return figure
@@ -103,21 +105,23 @@ def _heatmap(cells: np.ndarray, block: tuple[int, int], scale: SymLog) -> go.Hea
 
 
 def _add_marks(figure: go.Figure, injection: Injection, matrix: np.ndarray) -> None:
-    """Rings around the kept changed elements, crosses where they became NaN or Inf."""
+    """Crosses where values became NaN or Inf; rings around few changed elements."""
     shape, dtype = injection.before.shape, injection.site.dtype
-    if not injection.elements:
-        return
-    indices = np.asarray([change.index for change in injection.elements], dtype=np.int64)
-    flat = np.ravel_multi_index(tuple(indices.T), shape) if shape else np.zeros(1, dtype=np.int64)
-    rows, columns = np.divmod(flat, matrix.shape[1])
-    broken = ~np.isfinite(matrix[rows, columns])
-    texts = [element_text(change, dtype) for change in injection.elements]
+    kept = {
+        int(np.ravel_multi_index(change.index, shape)) if shape else 0: change
+        for change in injection.elements
+    }
+    broken = np.flatnonzero(~np.isfinite(matrix))[:_CROSSES].tolist()
+    rings = kept if injection.changed <= len(kept) else {}
+    flat = np.asarray([*broken, *(n for n in rings if n not in set(broken))], dtype=np.int64)
+    rows, columns = np.divmod(flat, max(matrix.shape[1], 1))
+    texts = [element_text(kept[n], dtype) if n in kept else "NaN or Inf" for n in flat.tolist()]
     figure.add_scatter(
         x=columns,
         y=rows,
         mode="markers",
         marker={
-            "symbol": np.where(broken, "x-thin", "circle-open").tolist(),
+            "symbol": ["x-thin" if n < len(broken) else "circle-open" for n in range(len(flat))],
             "size": 10,
             "color": FAULTY,
             "line": {"width": 1.5, "color": FAULTY},
@@ -209,7 +213,7 @@ def _cloud(
         name=f"{name} ({total:,})",
         marker={
             "symbol": "diamond" if changed else "circle",
-            "size": 8 if changed else 5,
+            "size": (8 if len(before) <= _CROWD else 4) if changed else 5,
             "color": FAULTY if changed else GOLDEN,
             "opacity": 0.9 if changed else 0.5,
         },

@@ -8,13 +8,15 @@ Limits: with a single step there is one point for each run, written out beside i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import zip_longest
 from typing import NamedTuple
 
 import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
+from fi_notebook.analysis.words import told_apart
 from fi_notebook.core.run import Run, StepRecord
 from fi_notebook.report.figures.look import DOT, FAULTY, GOLDEN, message, plain, set_title
 from fi_notebook.report.numbers import number
@@ -95,12 +97,13 @@ def _add_quantity(figure: go.Figure, run: Run, quantity: _Quantity, row: int) ->
     series = {"golden": run.golden, "faulty": run.faulty}
     values = {name: np.asarray([quantity.read(r) for r in rs]) for name, rs in series.items()}
     finite = np.concatenate([v[np.isfinite(v)] for v in values.values()])
+    texts = _texts(values)
     for name, records in series.items():
         steps = np.asarray([record.step for record in records])
         figure.add_scatter(
             x=steps,
             y=np.where(np.isfinite(values[name]), values[name], np.nan),
-            text=[number(v) for v in values[name].tolist()],
+            text=texts[name],
             showlegend=row == 1,
             legendgroup=name,
             row=row,
@@ -110,9 +113,20 @@ def _add_quantity(figure: go.Figure, run: Run, quantity: _Quantity, row: int) ->
     _add_nonfinite(figure, series["faulty"], values["faulty"], finite, row)
     positive = len(finite) and (finite > 0).all()
     wide = positive and finite.max() > 100 * finite.min()
-    figure.update_yaxes(
-        title_text=quantity.title, type="log" if wide else "linear", nticks=5, row=row, col=1
-    )
+    figure.update_yaxes(title_text=quantity.title, nticks=5, row=row, col=1)
+    if wide:
+        stride = int(np.ceil(np.log10(finite.max() / finite.min()) / 4))
+        figure.update_yaxes(type="log", dtick=stride, exponentformat="power", row=row, col=1)
+
+
+def _texts(values: Mapping[str, np.ndarray]) -> dict[str, list[str]]:
+    """The numbers of both runs, with enough digits to tell them apart."""
+    golden, faulty = values["golden"].tolist(), values["faulty"].tolist()
+    both = [told_apart(g, f) for g, f in zip_longest(golden, faulty, fillvalue=float("nan"))]
+    return {
+        "golden": [first for first, _ in both[: len(golden)]],
+        "faulty": [second for _, second in both[: len(faulty)]],
+    }
 
 
 def _line(name: str, count: int) -> dict[str, object]:
