@@ -11,14 +11,16 @@
 
 The cell runs once as the golden run, everything is put back as it was, and the explorer
 opens. Names that the cell binds are put back after this and every later run. The session
-stays in ``fi_session`` (or in ``NAME`` with ``as=NAME``); its last value is the cell's.
+stays in ``fi_session``, or in ``NAME`` with ``as=NAME``; the value of the cell's last
+line is shown as always.
 
 How it works: an input transformer makes a call of line 1 and leaves the other lines as
 they are, so that file name, line numbers and traceback are the cell's own; an AST
 transformer takes the other lines away from IPython and hands them to the call.
 
 Limits: what the cell changes inside objects (a list that grows) is not put back, unless
-it is given as ``state=``; ``await`` cannot stand in a step.
+it is given as ``state=``; ``await`` cannot stand in a step; where another magic stands
+above (``%%time``), the cell's own lines are not known.
 """
 
 from __future__ import annotations
@@ -236,7 +238,7 @@ class CellStep:
         """Run the cell, and put back every name that it bound."""
         value = None
         with _names_kept(self._names):
-            for code in self._codes:
+            for code in self._codes:  # a module's code, called, runs in its globals
                 value = FunctionType(code, self._names)()
         if self.listener is not None:
             self.listener(value)
