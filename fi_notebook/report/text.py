@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from math import nan
+from textwrap import fill
 
 import numpy as np
 
@@ -56,6 +57,8 @@ __all__ = [
     "tree",
     "tree_heat",
 ]
+
+_WIDTH = 94  # of prose; 100 with the indentation of a summary
 
 
 def tree(node: Node, depth: int = 3) -> str:
@@ -129,9 +132,9 @@ def _call_row(comparison: Comparison, row: int) -> list[str]:
     changed = int(columns["changed"][row])
     return [
         f"{row + 1:,}",
-        shortened(site, 30),
+        shortened(site, 24),
         site.phase,
-        shortened(site.module, 24),
+        shortened(site.module, 18),
         number(float(columns["relative_l2"][row])),
         "?" if changed < 0 else f"{changed:,}/{int(columns['numel'][row]):,}",
         ", ".join([comparison.effect(row), *marks]),
@@ -246,7 +249,7 @@ def _step_row(
 def outcome(judged: Outcome) -> str:
     """The outcome in words, and which detectors would have fired."""
     found = ", ".join(judged.detected_by)
-    return f"{judged}\ndetected by: {found}" if found else str(judged)
+    return _prose([judged, f"detected by: {found}"] if found else [judged])
 
 
 def summary(run: Run) -> str:
@@ -255,18 +258,21 @@ def summary(run: Run) -> str:
     missed = [f"{missed.fault}: {missed.reason}" for missed in run.not_injected]
     sections = {
         "outcome": outcome(run.outcome),
-        "plan": cleaned_lines(plan) or "no fault",
-        "not injected": cleaned_lines(missed),
+        "plan": _prose(plan) or "no fault",
+        "not injected": _prose(missed),
         "injections": injections(run),
         "propagation": propagation(run.comparison),
         "update": gradients(run.comparison),
         "training": training(run),
-        "notes": cleaned_lines([*run.comparison.notes, *run.messages]),
-        "error": run.error,
+        "notes": _prose([*run.comparison.notes, *run.messages]),
+        "error": _prose(run.error.splitlines()),
     }
     return "\n\n".join(f"{name}\n{indented(text)}" for name, text in sections.items() if text)
 
 
-def cleaned_lines(lines: Iterable[object]) -> str:
-    """Several texts, one line each."""
-    return "\n".join(cleaned(line) for line in lines)
+def _prose(lines: Iterable[object]) -> str:
+    """Several sentences, each in as many lines as it needs."""
+    return "\n".join(
+        fill(cleaned(line), _WIDTH, subsequent_indent="  ", break_on_hyphens=False)
+        for line in lines
+    )

@@ -142,6 +142,13 @@ def test_the_summary_has_every_section_and_fits() -> None:
     assert f"{PLAN[0]} [fired]" in whole
 
 
+def test_long_sentences_are_wrapped() -> None:
+    """No line of a summary is longer than 100 columns, whatever the reason says."""
+    judged = Outcome("changed", "f1 struck relu*2:0 in step 0; " * 10, 0)
+    whole = text.summary(run(outcome=judged, error="ValueError: " + "bad " * 100))
+    assert max(map(len, whole.splitlines())) <= 100
+
+
 def test_names_cannot_move_the_cursor() -> None:
     """A module name with an escape sequence is text."""
     trace = build(Call("mm", "evil\x1b[2J\nname"))

@@ -62,17 +62,6 @@ def theme(dark: bool = False) -> go.layout.Template:
         if dark
         else ("#1f2328", "#59626e", "rgba(0,0,0,0.10)", "#ffffff")
     )
-    axis = {
-        "gridcolor": line,
-        "linecolor": quiet,
-        "tickcolor": line,
-        "zeroline": False,
-        "ticks": "outside",
-        "ticklen": 4,
-        "tickfont": {"color": quiet, "size": 11},
-        "title": {"font": {"color": quiet, "size": 12}, "standoff": 8},
-        "automargin": True,
-    }
     return go.layout.Template(
         layout={
             "paper_bgcolor": "rgba(0,0,0,0)",
@@ -105,8 +94,8 @@ def theme(dark: bool = False) -> go.layout.Template:
                 "bordercolor": quiet,
                 "font": {"color": text, "family": "ui-monospace, Menlo, Consolas, monospace"},
             },
-            "xaxis": axis,
-            "yaxis": axis,
+            "xaxis": _axis(quiet, line),
+            "yaxis": _axis(quiet, line),
             "modebar": {
                 "bgcolor": "rgba(0,0,0,0)",
                 "color": quiet,
@@ -116,6 +105,20 @@ def theme(dark: bool = False) -> go.layout.Template:
             "colorway": [GOLDEN, FAULTY, OPPOSITE],
         }
     )
+
+
+def _axis(quiet: str, line: str) -> dict[str, Any]:
+    return {
+        "gridcolor": line,
+        "linecolor": quiet,
+        "tickcolor": line,
+        "zeroline": False,
+        "ticks": "outside",
+        "ticklen": 4,
+        "tickfont": {"color": quiet, "size": 11},
+        "title": {"font": {"color": quiet, "size": 12}, "standoff": 8},
+        "automargin": True,
+    }
 
 
 def plain(text: object) -> str:
