@@ -967,10 +967,10 @@ function h(tag, props, ...children) {
   const element = document.createElement(name || "div");
   if (classes.length) element.className = classes.map((each) => `fi-${each}`).join(" ");
   for (const [key, value] of Object.entries(props ?? {})) {
-    if (value === undefined || value === null || value === false) continue;
+    if (value === undefined || value === null || (value === false && !key.startsWith("aria-"))) continue;
     if (key.startsWith("on")) element.addEventListener(key.slice(2), value);
     else if (key === "value" || key === "checked" || key === "disabled") /** @type {any} */ (element)[key] = value;
-    else element.setAttribute(key, value === true ? "" : String(value));
+    else element.setAttribute(key, value === true && !key.startsWith("aria-") ? "" : String(value));
   }
   element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
   return element;
@@ -1081,9 +1081,7 @@ async function loadPlotly(store) {
 function themed(view, layout) {
   const { width: _, ...rest } = layout;
   const template = view.store.figures.templates?.[view.root.dataset.theme ?? "light"];
-  const legend = { ...layout.legend, orientation: "h", x: 0, xref: "container", xanchor: "left",
-    y: 0, yref: "container", yanchor: "bottom" };
-  return { ...rest, autosize: true, template, legend, margin: { ...layout.margin, l: 56, b: 108 } };
+  return { ...rest, autosize: true, template };
 }
 
 /** A place for one figure; it is drawn when it can be seen.
@@ -1212,8 +1210,7 @@ function treePane(view) {
   const spacer = h("div.spacer");
   const rows = h("div.rows");
   const grid = h("div.grid", {
-    role: "treegrid", tabindex: 0, "aria-label": "calls of the step", "aria-colcount": 5,
-    "aria-multiselectable": "false",
+    role: "treegrid", tabindex: 0, "aria-label": "calls of the step",
   }, spacer, rows);
   const heat = select(store.ui.heat, HEATS.map((name) => [name, name]), (value) => {
     store.ui.heat = value;
@@ -1287,7 +1284,7 @@ function rowElement(view, pane, shown, at) {
   const element = h("div.row", {
     role: "row", id: `${pane.ids}-${node}`, "data-node": node, "aria-rowindex": at + 1,
     "aria-level": tree.depth[node] + 1, "aria-expanded": branch ? String(open) : undefined,
-    "aria-selected": String(node === store.ui.node),
+    "aria-selected": node === store.ui.node,
     onclick: () => {
       chooseNode(view, pane, node);
       if (leaf) showPane(store, "site");
@@ -1323,7 +1320,7 @@ function armedBox(store, row) {
   const armed = store.armed.has(row);
   const state = store.pending.has(row) ? "pending" : armed ? "armed" : "free";
   return h("span.box", {
-    role: "checkbox", "data-state": state, "aria-checked": String(armed),
+    role: "checkbox", "data-state": state, "aria-checked": armed,
     "aria-label": "armed", title: armed ? `armed: ${store.armed.get(row)?.join(", ")}` : "arm here",
     onclick: (event) => {
       event.stopPropagation();
@@ -1508,7 +1505,7 @@ function viewTab(store, name) {
       store.ui.node = -1;
       store.changed("tree");
     }
-  }, { "aria-pressed": String(store.ui.view === name) }, "tab");
+  }, { "aria-pressed": store.ui.view === name }, "tab");
 }
 
 /** How many outputs are not finite, by cause; a click goes to the next that began it.
@@ -1548,7 +1545,7 @@ function phaseButtons(store) {
     strip.push(button(`folded ${count(folded)}`, () => {
       store.ui.folded = !store.ui.folded;
       store.changed("tree");
-    }, { "aria-pressed": String(store.ui.folded), title: "detach, profiler and factory calls" }, "toggle"));
+    }, { "aria-pressed": store.ui.folded, title: "detach, profiler and factory calls" }, "toggle"));
   }
   return strip;
 }
@@ -1560,7 +1557,7 @@ function phaseButton(store, name, phase, size) {
     if (shown) store.ui.hidden.add(phase);
     else store.ui.hidden.delete(phase);
     store.changed("tree");
-  }, { "aria-pressed": String(shown), "data-phase": name, title: shown ? `hide ${name}` : `show ${name}` }, "toggle");
+  }, { "aria-pressed": shown, "data-phase": name }, "toggle");
 }
 
 // ---- 10. Site pane ----
@@ -1685,7 +1682,7 @@ function sourceExcerpt(view, row) {
   const tabs = frames.map((each, i) => button(clip(frameText(each), 40), () => {
     store.ui.frame = i;
     store.changed("frame");
-  }, { "aria-pressed": String(each === frame), title: `${each[0]}:${each[1]} in ${each[2]}` }, "tab"));
+  }, { "aria-pressed": each === frame, title: `${each[0]}:${each[1]} in ${each[2]}` }, "tab"));
   const lines = text === undefined ? [h("div.empty", null, "the source text was not kept")]
     : excerpt(text.split("\n"), frame[1], gutter(store.trace, frame[0]));
   return h("div.source", null, h("div.tabs", null, tabs), h("div.code", null, lines));
@@ -1696,7 +1693,7 @@ function excerpt(lines, marked, calls) {
   const first = Math.max(1, marked - 2);
   return lines.slice(first - 1, marked + 2).map((text, i) => {
     const line = first + i;
-    return h("div.line", { "data-marked": line === marked ? "true" : undefined },
+    return h("div.line", { "data-marked": line === marked },
       h("span.gutter", { title: "calls below this line" }, calls.has(line) ? `${count(calls.get(line))}×` : ""),
       h("span.lineno", null, String(line)), h("span.text", null, clip(text, 300)));
   });
@@ -1708,7 +1705,7 @@ function statistics(store, row) {
     ["min", "max", "mean", "std", "norm", "nan", "posinf", "neginf", "zeros"].map((name) => [name, store.trace.columns[name][row]]));
   const numel = store.shapeOf(row).reduce((a, b) => a * b, 1);
   if (stats.zeros < 0) return h("div.empty", null, "no statistics were taken here");
-  const cell = (name, value, bad) => h("div.stat", { "data-bad": bad ? "true" : undefined }, h("span.key", null, name), value);
+  const cell = (name, value, bad) => h("div.stat", { "data-bad": bad }, h("span.key", null, name), value);
   return h("div.stats", { role: "group", "aria-label": "statistics" },
     ["min", "max", "mean", "std", "norm"].map((name) => cell(name, figure(stats[name]))),
     [["NaN", stats.nan], ["+Inf", stats.posinf], ["−Inf", stats.neginf]].map(([name, n]) => cell(name, count(n), n > 0)),
@@ -1811,7 +1808,7 @@ function bitLens(view, site) {
     const field = fieldOf(dtype, bit);
     const value = decodeBits(dtype, bits ^ (1n << BigInt(bit)));
     boxes.push(h("button.bit", {
-      type: "button", "data-field": field, "aria-pressed": String(bit === flipped), "data-bit": bit,
+      type: "button", "data-field": field, "aria-pressed": bit === flipped, "data-bit": bit,
       title: `flip bit ${bit} (${field}): ${short(element.value)} → ${short(value)}`,
       onclick: () => {
         store.ui.form = { ...form, model: "bitflip", parameters: { bit }, extent: "index" };
@@ -1933,7 +1930,7 @@ function parameterField(store, parameter, look) {
   const choices = type === "bool" ? ["true", "false"] : parameter.choices;
   const control = choices.length
     ? select(shown, [["", hint || "–"], ...choices.map((each) => [String(each), String(each)])], set)
-    : input(shown, set, { placeholder: hint, "aria-required": parameter.required ? "true" : undefined });
+    : input(shown, set, { placeholder: hint, "aria-required": parameter.required });
   return field(unit ? `${name} (${unit})` : name, control, summary);
 }
 
@@ -2054,7 +2051,7 @@ function resultPane(view) {
     update(topics) {
       if (!topics.some((t) => ["run", "figures", "tab", "log", "hello"].includes(t))) return;
       const { tab } = store.ui;
-      tabs.replaceChildren(...TABS.map(([name, text]) => button(text, () => choose_(name), { role: "tab", "aria-selected": String(tab === name) }, "tab")));
+      tabs.replaceChildren(...TABS.map(([name, text]) => button(text, () => choose_(name), { role: "tab", "aria-selected": tab === name }, "tab")));
       fill(head, outcome(store));
       if (topics.every((t) => t === "log") && tab !== "log") return;
       fill(body, PANELS[tab](view));
@@ -2121,7 +2118,7 @@ function beforeAfter({ before, after }) {
   const heads = { nan: "NaN", posinf: "+Inf", neginf: "−Inf" };
   return h("div.scroll", null, table(["", ...names.map((name) => heads[name] ?? name)], [
     ["before", ...names.map((name) => figure(before[name]))],
-    ["after", ...names.map((name) => h("span", { "data-changed": before[name] === after[name] ? undefined : "true" }, figure(after[name])))],
+    ["after", ...names.map((name) => h("span", { "data-changed": before[name] !== after[name] }, figure(after[name])))],
   ], "statistics before and after"));
 }
 
@@ -2150,7 +2147,7 @@ function trainingPanel(view) {
   const records = steps ?? run?.steps;
   if (!records) return [h("div.empty", null, "no replay yet")];
   const faulty = new Map(records.faulty.map((each) => [each.step, each]));
-  const pair = (a, b) => h("span", { "data-changed": b !== undefined && a !== b ? "true" : undefined }, figure(a), " → ", b === undefined ? "–" : figure(b));
+  const pair = (a, b) => h("span", { "data-changed": b !== undefined && a !== b }, figure(a), " → ", b === undefined ? "–" : figure(b));
   const rows = records.golden.slice(0, 200).map((golden) => [String(golden.step),
     ...["loss", "gradient_norm", "parameter_norm"].map((name) => pair(golden[name], faulty.get(golden.step)?.[name]))]);
   return [plot(view, "training"), twin(view, "training"), table(["step", "loss", "gradient norm", "parameter norm"], rows, "golden → faulty, by step")];
@@ -2239,7 +2236,7 @@ function mount(store, el) {
   root.append(head.el, switcher, h("div.panes", null, tree.el, site.el, result.el), foot.el, live);
   const paneShown = () => {
     root.dataset.pane = store.ui.pane;
-    switcher.replaceChildren(...names.map(([name, text]) => button(text, () => showPane(store, name), { "aria-pressed": String(store.ui.pane === name) }, "tab")));
+    switcher.replaceChildren(...names.map(([name, text]) => button(text, () => showPane(store, name), { "aria-pressed": store.ui.pane === name }, "tab")));
   };
   const draw_ = scheduler(store, (topics) => {
     for (const pane of panes) pane.update(topics);

@@ -107,7 +107,7 @@ def _tree_html(trace: Trace) -> Iterator[str]:
         if left < 0:
             return
         head = f"{escape(shortened(node.name))} <span class='fi-quiet'>{escape(shortened(node.detail))}"
-        head += f" · {node.calls} calls</span>"
+        head += f" · {node.calls} {'call' if node.calls == 1 else 'calls'}</span>"
         if not node.children:
             yield f"<div style='margin-left:{16 * (depth > 0)}px'>{head}</div>"
             return

@@ -84,6 +84,7 @@ class Bridge:
         self.sent: list[dict[str, Any]] = []
         self.received: list[tuple[Any, int]] = []
         self._waiting = waiting
+        self._lose = 0
         self._widget: Any = None
         page.on("pageerror", lambda error: self.errors.append(str(error)))
         page.on("console", lambda m: m.type == "error" and self.errors.append(m.text))
@@ -100,7 +101,11 @@ class Bridge:
     def _pull(self, source: Any) -> list[tuple[Any, list[str]]]:
         found = []
         while not self._waiting.empty():
-            found.append(self._waiting.get())
+            message = self._waiting.get()
+            if self._lose:
+                self._lose -= 1
+            else:
+                found.append(message)
         self.received += [(content, sum(map(len, buffers))) for content, buffers in found]
         return found
 
@@ -109,6 +114,10 @@ class Bridge:
         self.sent.append(content)
         data = {"method": "custom", "content": content}
         self._widget.comm.handle_msg({"content": {"data": data}, "buffers": []})
+
+    def lose_next(self) -> None:
+        """Lose the next message to the page, as a full connection does."""
+        self._lose += 1
 
     def picture(self, path: Path | str) -> None:
         """Keep a screenshot."""

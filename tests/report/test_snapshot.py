@@ -1,0 +1,52 @@
+"""The static snapshot beside the widget."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+
+from fi_notebook.core.fault import FaultPlan
+from fi_notebook.report.snapshot import LARGEST, snapshot_html, snapshot_text
+from tests import records, traces
+
+
+class _Tags(HTMLParser):
+    """Collects the elements of a page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        self.tags.add(tag)
+
+
+def test_it_shows_tree_plan_and_difference() -> None:
+    """Modules, the armed fault, the outcome and the struck element are in it."""
+    run = records.run()
+    html = snapshot_html(run.comparison.golden, run.plan, run)
+    for text in (run.outcome.name, run.comparison.golden.tables.modules[0].kind, str(run.plan.faults[0].target), "calls"):
+        assert text in html
+
+
+def test_names_are_text() -> None:
+    """Markup in a name is escaped, and there is no script."""
+    name = "<img src=x onerror=alert(1)>"
+    trace = traces.build(traces.Call("mm", module=name), modules={"": "Net", name: "Linear"})
+    html = snapshot_html(trace, FaultPlan(), None)
+    parser = _Tags()
+    parser.feed(html)
+    assert not parser.tags & {"img", "script"}
+    assert "&lt;img" in html
+
+
+def test_it_stays_small() -> None:
+    """A step of 100,000 calls in 200 modules stays under the limit."""
+    html = snapshot_html(traces.large(100_000), FaultPlan(), None)
+    assert len(html.encode()) <= LARGEST
+
+
+def test_it_has_a_text_form() -> None:
+    """The outcome and the plan in a few lines."""
+    run = records.run()
+    text = snapshot_text(run.comparison.golden, run.plan, run)
+    assert str(run.outcome) in text

@@ -1,0 +1,156 @@
+"""The worker thread and the updates on the way."""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+from types import SimpleNamespace
+from typing import Any
+
+from fi_notebook.ui.executor import Coalescer, Executor
+
+NAME: contextvars.ContextVar[str] = contextvars.ContextVar("NAME", default="")
+
+
+class Shell:
+    """The events of an IPython shell."""
+
+    def __init__(self) -> None:
+        self.events = self
+        self.heard: dict[str, list[Any]] = {"pre_run_cell": [], "post_run_cell": []}
+
+    def register(self, event: str, hear: Any) -> None:
+        self.heard[event].append(hear)
+
+    def unregister(self, event: str, hear: Any) -> None:
+        self.heard[event].remove(hear)
+
+    def begin(self) -> None:
+        for hear in self.heard["pre_run_cell"]:
+            hear(None)
+
+    def end(self, count: int) -> None:
+        for hear in self.heard["post_run_cell"]:
+            hear(SimpleNamespace(execution_count=count))
+
+
+class TestExecutor:
+    """One thread, one job at a time."""
+
+    def test_jobs_run_in_order_on_one_other_thread(self) -> None:
+        """Never two at once, never on the caller's thread."""
+        executor, seen = Executor(shell=False), []
+        for number in range(20):
+            executor.submit(lambda n=number: seen.append((n, threading.get_ident())))
+        assert executor.wait(10)
+        assert [n for n, _ in seen] == list(range(20))
+        assert threading.get_ident() not in {ident for _, ident in seen}
+
+    def test_no_thread_is_left_when_nothing_is_to_do(self) -> None:
+        """An idle executor is no thread at all."""
+        executor = Executor(shell=False)
+        executor.submit(lambda: None)
+        assert executor.wait(10)
+        assert not executor.busy
+
+    def test_a_job_that_raises_does_not_end_the_others(self) -> None:
+        """The next job runs."""
+        executor, seen = Executor(shell=False), []
+
+        def fail() -> None:
+            raise ValueError("no")
+
+        executor.submit(fail)
+        executor.submit(lambda: seen.append(1))
+        assert executor.wait(10)
+        assert seen == [1]
+
+    def test_a_job_sees_the_context_of_where_the_executor_was_made(self) -> None:
+        """Context variables of the notebook hold in the worker."""
+        token = NAME.set("notebook")
+        executor, seen = Executor(shell=False), []
+        NAME.reset(token)
+        executor.submit(lambda: seen.append(NAME.get()))
+        assert executor.wait(10)
+        assert seen == ["notebook"]
+
+    def test_a_job_waits_for_the_running_cell(self) -> None:
+        """What is submitted while a cell runs starts when the cell has ended."""
+        shell = Shell()
+        executor, seen = Executor(shell=shell), []
+        shell.end(6)
+        shell.begin()
+        assert executor.cell == "In [7]"
+        executor.submit(lambda: seen.append(executor.cell))
+        assert not executor.wait(0.05)
+        assert not seen
+        shell.end(7)
+        assert executor.wait(10)
+        assert seen == [""]
+        executor.close()
+
+    def test_a_cell_waits_for_the_running_job(self) -> None:
+        """A cell that starts during a job begins when the job has ended."""
+        shell, release, order = Shell(), threading.Event(), []
+        executor = Executor(shell=shell)
+
+        def job() -> None:
+            release.wait(10)
+            order.append("job")
+
+        executor.submit(job)
+        cell = threading.Thread(target=lambda: (shell.begin(), order.append("cell")))
+        cell.start()
+        release.set()
+        cell.join(10)
+        assert order == ["job", "cell"]
+        shell.end(1)
+        executor.close()
+
+    def test_closing_lets_go_of_the_shell(self) -> None:
+        """No callback of ours is left in IPython."""
+        shell = Shell()
+        Executor(shell=shell).close()
+        assert shell.heard == {"pre_run_cell": [], "post_run_cell": []}
+
+
+class TestCoalescer:
+    """At most so many updates a second, the latest wins, the last is sent."""
+
+    def test_the_first_goes_at_once_and_the_last_is_never_lost(self) -> None:
+        """Of 3000 updates in a burst few are sent, the newest last."""
+        sent: list[Any] = []
+        coalescer = Coalescer(sent.append, interval=30)
+        for number in range(3000):
+            coalescer.put("progress", number)
+        assert sent == [{"progress": 0}]
+        coalescer.flush()
+        assert sent == [{"progress": 0}, {"progress": 2999}]
+        coalescer.flush()
+        assert len(sent) == 2
+
+    def test_kinds_travel_together(self) -> None:
+        """One batch holds the latest of every kind."""
+        sent: list[Any] = []
+        coalescer = Coalescer(sent.append, interval=30)
+        coalescer.put("state", 1)
+        coalescer.put("state", 2)
+        coalescer.put("steps", 3)
+        coalescer.flush()
+        assert sent[-1] == {"state": 2, "steps": 3}
+
+    def test_what_waits_is_sent_by_itself(self) -> None:
+        """After the interval the pending update goes without another."""
+        arrived = threading.Event()
+        sent: list[Any] = []
+
+        def send(batch: Any) -> None:
+            sent.append(batch)
+            if batch == {"state": 2}:
+                arrived.set()
+
+        coalescer = Coalescer(send, interval=0.01)
+        coalescer.put("state", 1)
+        coalescer.put("state", 2)
+        assert arrived.wait(10)
+        assert sent == [{"state": 1}, {"state": 2}]

@@ -1,0 +1,64 @@
+"""The fault form's material and the Python lines beside every click."""
+
+from __future__ import annotations
+
+from fi_notebook import faults
+from fi_notebook.core.fault import Fault, FaultPlan
+from fi_notebook.core.site import Target
+from fi_notebook.core.steps import Steps
+from fi_notebook.ui.forms import arm_line, models_payload, plan_code, selections_payload
+
+FAULT = Fault(
+    "f1",
+    Target.parse("relu*2:0"),
+    "bitflip",
+    {"bit": 31},
+    elements={"index": [0, 3]},
+    steps=Steps.parse(0),
+)
+
+
+def test_every_fault_model_is_in_the_form() -> None:
+    """The form is made from the registry: no name is missing, none is added."""
+    assert [each["name"] for each in models_payload()] == faults.names()
+    bitflip = next(each for each in models_payload() if each["name"] == "bitflip")
+    assert {"bit", "field", "ber"} <= {each["name"] for each in bitflip["parameters"]}
+
+
+def test_a_model_of_ones_own_is_in_the_form() -> None:
+    """What a person registers can be clicked."""
+
+    @faults.register("mine_for_the_form")
+    def mine(values, ctx, *, gain: float = 2.0):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+        """Every value times a gain."""
+        return values * gain
+
+    try:
+        (found,) = [each for each in models_payload() if each["name"] == "mine_for_the_form"]
+    finally:
+        faults.unregister("mine_for_the_form")
+    assert found["summary"] == "Every value times a gain."
+    (gain,) = found["parameters"]
+    assert (gain["name"], gain["type"], gain["default"]) == ("gain", "float", 2.0)
+
+
+def test_every_way_to_choose_elements_is_in_the_form() -> None:
+    """With an example where it takes an argument."""
+    found = {each["name"]: each["example"] for each in selections_payload()}
+    assert found["all"] is None
+    assert {"index", "count", "fraction", "row", "tile"} <= set(found)
+    assert all(found[name] for name in ("count", "fraction", "row", "tile"))
+
+
+def test_a_click_has_its_python_line() -> None:
+    """The line is the call of arm that makes the same fault."""
+    assert arm_line(FAULT) == (
+        "session.arm('relu*2:0', 'bitflip', elements={'index': [0, 3]}, "
+        "steps='0', seed=0, bit=31)"
+    )
+
+
+def test_a_plan_as_code_ends_in_its_replay() -> None:
+    """One line per fault, then the replay and its outcome."""
+    lines = plan_code(FaultPlan((FAULT,)), steps=3).splitlines()
+    assert lines[1:] == ["run = session.replay(steps=3)", "print(run.outcome)"]
