@@ -11,9 +11,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from fi_notebook import faults
 from fi_notebook.core.fault import Fault
 from fi_notebook.core.match import CodeFilter, module_matches
 from fi_notebook.core.site import PHASES
+from fi_notebook.engine.collectives import qualified_operator
 from fi_notebook.engine.intercept import Call, Watch
 from fi_notebook.engine.outputs import Output
 
@@ -32,6 +34,9 @@ class Aim:
         reached: Highest number that a call of its operator had in a due step.
         last_step: The last step that was seen, -1 before the first.
         refusal: Why it did not fire where it was due, or ``""``.
+        op: The operator that it is at; ``c10d::`` may be left out of a target.
+        needs: What its fault model needs.
+        of_ranks: Whether its fault model is of the ranks of a collective.
     """
 
     fault: Fault
@@ -41,6 +46,9 @@ class Aim:
     reached: int = 0
     last_step: int = -1
     refusal: str = ""
+    op: str = ""
+    needs: tuple[str, ...] = ()
+    of_ranks: bool = False
     _modules: frozenset[int] | None = None
     _phases: frozenset[int] = frozenset(range(len(PHASES)))
     _code: tuple[CodeFilter, ...] = ()
@@ -49,6 +57,9 @@ class Aim:
     def __post_init__(self) -> None:
         """Resolve the filters."""
         fault, infos = self.fault, self.watch.table.infos
+        self.op = qualified_operator(fault.target.op) if fault.target.kind == "call" else ""
+        self.needs = faults.get(fault.model).needs
+        self.of_ranks = "collective" in self.needs
         if fault.modules is not None:
             self._modules = frozenset(
                 row
@@ -73,11 +84,16 @@ class Aim:
         """Whether it strikes in a step at all."""
         return self.armed and step in self.fault.steps
 
+    def looks(self, step: int) -> bool:
+        """Whether it must see a step: it strikes there, or learns what the next one needs."""
+        learns = "previous" in self.needs or self.fault.model == "stale_buffer"
+        return self.due(step) or (learns and self.due(step + 1))
+
     def at(self, call: Call) -> bool:
         """Whether it chooses a call; outputs are chosen by `takes`."""
         fault, target = self.fault, self.fault.target
         self.last_step = max(self.last_step, call.step)
-        if target.op != call.op or target.counted != call.counted:
+        if self.op != call.op or target.counted != call.counted:
             return False
         if not self.due(max(call.step, 0)):
             return False

@@ -6,6 +6,7 @@ How depends on what the output is:
     in place     the written argument: written where it lies
     view         a copy is returned, so that only readers of this output see the fault;
                  with ``scope="storage"`` the base is written, and the fault persists
+    collective   after its wait; what a rank gives is struck before (`engine.ranks`)
 
 Limits: a view that is struck by value no longer shares memory with its base, so a
 later write through either does not reach the other; such a firing says ``unsafe_view``.
@@ -27,7 +28,9 @@ from fi_notebook.core.run import Injection, NotInjected
 from fi_notebook.core.site import PHASES, Site
 from fi_notebook.core.stats import TensorStats
 from fi_notebook.engine.aim import Aim
+from fi_notebook.engine.collectives import is_collective, is_final
 from fi_notebook.engine.intercept import OPTIMIZER, OTHER, Call, Watch
+from fi_notebook.engine.memory import Memory
 from fi_notebook.engine.outputs import (
     FUNCTIONAL,
     VIEW,
@@ -36,6 +39,7 @@ from fi_notebook.engine.outputs import (
     replaced,
     written,
 )
+from fi_notebook.engine.ranks import RankStriker, gives
 from fi_notebook.engine.stats import dtype_name, tensor_stats
 from fi_notebook.engine.storages import StorageMap, storage_of, tensors_in
 from fi_notebook.engine.stored import StoredStriker
@@ -77,14 +81,19 @@ class Striker:
         self.stored = StoredStriker(self.aims, watch, self)
         for aim in self.aims:
             if aim.fault.target.kind == "call":
-                self._by_op.setdefault(aim.fault.target.op, []).append(aim)
+                self._by_op.setdefault(aim.op, []).append(aim)
         self._struck_views: StorageMap[int] = StorageMap()
-        self._previous: dict[tuple[str, int, int | None], torch.Tensor] = {}
+        self._memory = Memory()
         self._saved: list[tuple[torch.Tensor, torch.Tensor]] = []
+        self.ranks = RankStriker(self)
 
     def due(self, step: int) -> bool:
         """Whether any fault strikes in a step."""
         return any(aim.due(step) for aim in self.aims)
+
+    def looks(self, step: int) -> bool:
+        """Whether the calls of a step must be seen: a fault is due, or learns what was before."""
+        return any(aim.looks(step) for aim in self.aims)
 
     def count(self, fired: Mapping[str, int]) -> None:
         """Take into account how many times each fault fired before."""
@@ -100,55 +109,88 @@ class Striker:
         )
 
     def before(self, call: Call) -> None:
-        """Keep what a fault of this call will need: what is written, as it was."""
+        """Strike what this rank gives, and keep what a fault of this call will need."""
+        self.ranks.settle(call)
+        aims = self._by_op.get(call.op)
+        if aims is None:
+            return
         self._saved = []
-        for aim in self._by_op.get(call.op, ()):
-            if "call" in faults.get(aim.fault.model).needs and aim.at(call):
+        for aim in aims:
+            if "call" in aim.needs and aim.at(call):
                 self._saved = [
                     (tensor, tensor.detach().clone())
                     for tensor in tensors_in(written(call.func, call.args, call.kwargs))
                 ]
+        if is_collective(call.op):
+            self.ranks.before(call, aims)
 
     def after(self, call: Call, result: Any) -> Any:
         """Strike the outputs that are chosen; gives the result as others shall see it."""
         self._note_unsafe(call)
-        chosen = [aim for aim in self._by_op.get(call.op, ()) if aim.at(call)]
+        aims = self._by_op.get(call.op)
+        if aims is None:
+            return result
+        moves = is_collective(call.op)
+        chosen = [aim for aim in aims if not (moves and gives(aim, call)) and aim.at(call)]
+        final = not moves or not chosen or is_final(call.op, result)
         for aim in chosen:
             made = outputs(call.func, call.args, call.kwargs, result)
+            if moves and aim.of_ranks:
+                self.ranks.reduce_otherwise(aim, call, made)
+                continue
             for output in made:
-                if aim.takes(output) and self._comes_up(aim, call, output):
-                    result = self._strike(aim, call, output, result)
-        self._remember(call, result)
+                if aim.takes(output) and self.comes_up(aim, call, output):
+                    if final:
+                        result = self._strike(aim, call, output, result)
+                    else:
+                        self.ranks.later(aim, call, output)
+        if final:
+            self._remember(aims, call, result)
         return result
 
-    def _comes_up(self, aim: Aim, call: Call, output: Output) -> bool:
+    def comes_up(self, aim: Aim, call: Call, output: Output) -> bool:
+        """Whether a fault strikes an output that it chooses: its limit and probability."""
         if not aim.armed:
             return False
         if aim.fault.probability >= 1:
             return True
-        draw = torch.rand((), generator=self._generator(aim.fault, call, output, "trigger"))
+        draw = torch.rand((), generator=self.generator(aim.fault, call, output, "trigger"))
         return float(draw) < aim.fault.probability
 
-    def _generator(
+    def generator(
         self, fault: Fault, call: Call, output: Output, *more: str, device: Any = "cpu"
     ) -> torch.Generator:
+        """The generator of a fault's draws at one output; all ranks draw alike for all ranks."""
+        rank = -1 if fault.model == "wrong_reduction" else self.rank
         place = (call.op, call.number, output.output, output.index)
-        identity = (fault.id, self.rank, max(call.step, 0), *place, *more)
+        identity = (fault.id, rank, max(call.step, 0), *place, *more)
         return faults.generator(fault.seed, *identity, device=device)
 
     def _strike(self, aim: Aim, call: Call, output: Output, result: Any) -> Any:
-        """Strike one output; where its shape or dtype does not allow it, say so."""
-        kind = _kind(call, output)
-        site = site_of(call, output, self.watch)
-        step = max(call.step, 0)
-        hit = self.strike(
-            aim, site, step, output.tensor, kind, lambda: self._corruption(aim.fault, call, output)
+        """Strike one output, and give the result as others shall see it."""
+        struck = self.strike_output(
+            aim, call, output, lambda: self.corruption(aim.fault, call, output)
         )
-        if hit is None or hit[1] is output.tensor:
+        if struck is None or struck is output.tensor:
             return result
         self._struck_views.set(output.tensor, len(self.injections) - 1)
-        self._struck_views.set(hit[1], len(self.injections) - 1)
-        return replaced(result, output, hit[1])
+        self._struck_views.set(struck, len(self.injections) - 1)
+        return replaced(result, output, struck)
+
+    def strike_output(
+        self,
+        aim: Aim,
+        call: Call,
+        output: Output,
+        corrupt: Callable[[], faults.Corruption],
+        *,
+        copied: bool = False,
+    ) -> torch.Tensor | None:
+        """Strike one output, or what a rank gives; see `strike`."""
+        kind, site = _kind(call, output), site_of(call, output, self.watch)
+        copied = copied or (kind == VIEW and aim.fault.scope == "value")
+        hit = self.strike(aim, site, max(call.step, 0), output.tensor, kind, corrupt, copied=copied)
+        return None if hit is None else hit[1]
 
     def strike(
         self,
@@ -158,8 +200,10 @@ class Striker:
         tensor: torch.Tensor,
         kind: str,
         corrupt: Callable[[], faults.Corruption],
+        *,
+        copied: bool = False,
     ) -> tuple[faults.Corruption, torch.Tensor] | None:
-        """Strike one tensor and record it.
+        """Strike one tensor, or a copy of it, and record it; where it cannot be, say so.
 
         Returns:
             The corruption and the tensor that readers shall see, or None where the
@@ -173,18 +217,19 @@ class Striker:
             logger.warning("%s did not strike %s: %s", aim.fault.id, site, error)
             return None
         before = self._look(tensor)
-        struck = _written(tensor, corruption, kind, aim.fault.scope)
+        struck = _written(faults.materialised(tensor) if copied else tensor, corruption)
         aim.fired += 1
         self._record(aim.fault, site, step, kind, corruption, before, self._look(struck))
         return corruption, struck
 
-    def _corruption(self, fault: Fault, call: Call, output: Output) -> faults.Corruption:
+    def corruption(self, fault: Fault, call: Call, output: Output) -> faults.Corruption:
+        """What a fault does to an output."""
         tensor = output.tensor
         context = faults.Context(
             inputs=tuple(tensors_in((*call.args, *call.kwargs.values()))),
             previous=self._previous_value(fault, call, output),
         )
-        generator = self._generator(fault, call, output, device=tensor.device)
+        generator = self.generator(fault, call, output, device=tensor.device)
         return faults.corrupt(
             tensor, fault.model, fault.parameters, fault.elements, generator, context
         )
@@ -194,7 +239,7 @@ class Striker:
         if "call" in needs:
             return self._instead(fault, call, output)
         if "previous" in needs:
-            return self._previous.get((call.op, output.output, output.index))
+            return self._memory.before(fault.id, call, output)
         return None
 
     def _instead(self, fault: Fault, call: Call, output: Output) -> torch.Tensor | None:
@@ -206,6 +251,10 @@ class Striker:
             )
         if fault.model != "duplicate":
             return before
+        if is_collective(call.op):
+            raise FaultError(
+                f"one rank cannot make {call.op} twice: the others would wait; use duplicate_rank"
+            )
         once = output.tensor.detach().clone()
         call.func(*call.args, **call.kwargs)
         twice = output.tensor.detach().clone()
@@ -243,12 +292,12 @@ class Striker:
         if self._fired is not None:
             self._fired(injection)
 
-    def _remember(self, call: Call, result: Any) -> None:
-        for aim in self._by_op.get(call.op, ()):
-            if "previous" in faults.get(aim.fault.model).needs and aim.in_filters(call):
+    def _remember(self, aims: Sequence[Aim], call: Call, result: Any) -> None:
+        for aim in aims:
+            if "previous" in aim.needs and aim.in_filters(call):
+                numbered = aim.fault.target.call is not None
                 for output in outputs(call.func, call.args, call.kwargs, result):
-                    key = (call.op, output.output, output.index)
-                    self._previous[key] = output.tensor.detach().clone()
+                    self._memory.keep(aim.fault.id, call, output, numbered=numbered)
 
     def _note_unsafe(self, call: Call) -> None:
         """A write near a view that was struck by value: its readers miss it."""
@@ -298,12 +347,8 @@ def _kind(call: Call, output: Output) -> str:
     return VIEW if shared else FUNCTIONAL
 
 
-def _written(
-    tensor: torch.Tensor, corruption: faults.Corruption, kind: str, scope: str
-) -> torch.Tensor:
-    """The tensor that readers shall see: the same one, or a copy of a view."""
-    by_value = kind == VIEW and scope == "value"
-    target = faults.materialised(tensor) if by_value else tensor
+def _written(target: torch.Tensor, corruption: faults.Corruption) -> torch.Tensor:
+    """The tensor with the fault in it; autograd is not told."""
     with _unsafe_preserve_version_counter(target):
         corruption.write_into(target)
     return target

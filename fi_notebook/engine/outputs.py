@@ -15,6 +15,8 @@ from typing import Any
 
 import torch
 
+from fi_notebook.engine.collectives import COLLECTIVES, WAIT
+
 __all__ = [
     "MUTATES_ANYWAY",
     "WORKSPACES",

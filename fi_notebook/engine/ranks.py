@@ -1,0 +1,263 @@
+"""Striking what a rank gives to a collective, and buffers that arrive later.
+
+    scope="contribution"      this rank's input before the call, by any value model
+    drop_rank(rank=2)         the same of one rank of the group, by a model of ranks
+    wrong_reduction(op="max") every rank gets another reduction than was asked for
+
+A contribution is written where it lies if the collective overwrites it anyway, else the
+call gets a corrupted copy. What cannot be waited on (``recv_``, a coalescing group) is
+struck just before the first later call that reads it.
+
+Limits: a buffer that is read without a call (``tensor.numpy()``, ``tolist()``) is read
+before it is struck; such a fault is reported as not injected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from fi_notebook import faults
+from fi_notebook.engine.aim import Aim
+from fi_notebook.engine.collectives import (
+    COLLECTIVES,
+    Group,
+    contributed,
+    is_collective,
+    named_arguments,
+    neutral,
+    reduced,
+    reduction,
+    stays,
+    with_contribution,
+)
+from fi_notebook.engine.intercept import Call
+from fi_notebook.engine.memory import Memory
+from fi_notebook.engine.outputs import VIEW, Output, schema_of
+from fi_notebook.engine.storages import storage_of, tensors_in
+from fi_notebook.errors import FaultError
+from fi_notebook.faults.tensors import take
+
+if TYPE_CHECKING:
+    from fi_notebook.engine.inject import Striker
+
+__all__ = ["RankStriker", "moved"]
+
+CONTRIBUTION = "contribution"
+_WAITING = "{} is struck when a call first reads its buffer, and none did"
+
+
+class RankStriker:
+    """Strikes collectives for a `Striker`, which records what was done.
+
+    Args:
+        striker: What strikes one tensor and records it.
+    """
+
+    def __init__(self, striker: Striker) -> None:
+        """Start with nothing pending."""
+        self._striker = striker
+        self._memory = Memory()
+        self._late: list[tuple[Aim, Call, Output]] = []
+        self._given: list[torch.Tensor] = []
+
+    def before(self, call: Call, aims: Sequence[Aim]) -> None:
+        """Strike this rank's contribution, where a fault is at it."""
+        given = named_arguments(call.func, call.args, call.kwargs)
+        self._given = []
+        for aim in aims:
+            if aim.fault.model == "wrong_reduction" and aim.at(call):
+                self._given = [t.detach().clone() for t in contributed(call.op, given)]
+        tensors = contributed(call.op, given)
+        struck = tensors
+        for aim in aims:
+            if gives(aim, call):
+                struck = self._contribute(aim, call, given, struck)
+        if any(one is not other for one, other in zip(tensors, struck, strict=True)):
+            call.args, call.kwargs = with_contribution(
+                call.func, call.args, call.kwargs, COLLECTIVES[call.op].gives, struck
+            )
+
+    def _contribute(
+        self, aim: Aim, call: Call, given: dict[str, Any], tensors: list[torch.Tensor]
+    ) -> list[torch.Tensor]:
+        """The contribution with one fault in it."""
+        single = isinstance(given.get(COLLECTIVES[call.op].gives), torch.Tensor)
+        places = [
+            Output(tensor, 0, None if single else index, CONTRIBUTION)
+            for index, tensor in enumerate(tensors)
+        ]
+        chosen = aim.at(call) and self._is_ours(aim, call, given, tensors)
+        result = [
+            self._struck(aim, call, given, place)
+            if chosen and aim.takes(place) and self._striker.comes_up(aim, call, place)
+            else place.tensor
+            for place in places
+        ]
+        if aim.fault.model == "stale_buffer" and aim.in_filters(call):
+            for place in places:
+                self._memory.keep(
+                    aim.fault.id, call, place, numbered=aim.fault.target.call is not None
+                )
+        return result
+
+    def _is_ours(
+        self, aim: Aim, call: Call, given: dict[str, Any], tensors: list[torch.Tensor]
+    ) -> bool:
+        """Whether this rank is the one that goes wrong; else the reason is kept."""
+        site, wanted = f"{call.op}*{call.number}", aim.fault.parameters.get("rank")
+        if aim.of_ranks and wanted is not None:
+            group = Group.of(given)
+            if wanted >= group.size:
+                aim.refusal = f"{site} has {group.size} ranks, there is no rank {wanted} in it"
+            elif wanted != group.rank:
+                aim.refusal = f"it is for rank {wanted} of the group, this is rank {group.rank}"
+            if wanted != group.rank:
+                return False
+        if not tensors:
+            aim.refusal = f"this rank gives nothing to {site}"
+        return bool(tensors)
+
+    def _struck(self, aim: Aim, call: Call, given: dict[str, Any], place: Output) -> torch.Tensor:
+        hit = self._striker.strike_output(
+            aim,
+            call,
+            place,
+            lambda: self._corruption(aim, call, given, place),
+            copied=stays(call.op, given),
+        )
+        return place.tensor if hit is None else hit
+
+    def _corruption(
+        self, aim: Aim, call: Call, given: dict[str, Any], place: Output
+    ) -> faults.Corruption:
+        fault, tensor = aim.fault, place.tensor
+        generator = self._striker.generator(fault, call, place, device=tensor.device)
+        if not aim.of_ranks:
+            return self._striker.corruption(fault, call, place)
+        if fault.model == "corrupt_rank":
+            parameters = faults.get(fault.model).with_defaults(fault.parameters)
+            inner = parameters["model"], parameters["parameters"]
+            return faults.corrupt(tensor, *inner, fault.elements, generator)
+        return moved(tensor, self._instead(aim, call, given, place), fault.elements, generator)
+
+    def _instead(self, aim: Aim, call: Call, given: dict[str, Any], place: Output) -> torch.Tensor:
+        """What a rank that goes wrong gives instead."""
+        name, tensor = reduction(given), place.tensor.detach()
+        if aim.fault.model == "drop_rank":
+            return neutral(name, tensor)
+        if aim.fault.model == "duplicate_rank":
+            return _twice(name, tensor, call.op)
+        before = self._memory.before(aim.fault.id, call, place)
+        if before is None:
+            raise FaultError(f"stale_buffer: this rank gave nothing to {call.op} before")
+        if before.shape != tensor.shape or before.dtype != tensor.dtype:
+            raise FaultError(
+                f"stale_buffer: the contribution before has shape {tuple(before.shape)} and "
+                f"{before.dtype}, this one {tuple(tensor.shape)} and {tensor.dtype}"
+            )
+        return before
+
+    def reduce_otherwise(self, aim: Aim, call: Call, made: Sequence[Output]) -> None:
+        """Put another reduction in the place of the one that was asked for, on every rank."""
+        given = named_arguments(call.func, call.args, call.kwargs)
+        if not reduction(given):
+            aim.refusal = f"{call.op} does not reduce"
+            return
+        given[COLLECTIVES[call.op].gives] = self._given
+        others = reduced(given, call.op, aim.fault.parameters["op"])
+        for output, other in zip(made, others, strict=True):
+            if aim.takes(output) and self._striker.comes_up(aim, call, output):
+                self._striker.strike_output(
+                    aim, call, output, lambda o=output, t=other: self._replaced(aim, call, o, t)
+                )
+
+    def _replaced(
+        self, aim: Aim, call: Call, output: Output, other: torch.Tensor
+    ) -> faults.Corruption:
+        generator = self._striker.generator(aim.fault, call, output, device=other.device)
+        other = other.reshape(output.tensor.shape).to(output.tensor.dtype)
+        return moved(output.tensor, other, aim.fault.elements, generator)
+
+    def later(self, aim: Aim, call: Call, output: Output) -> None:
+        """Strike an output when a call first reads it."""
+        self._late = [
+            one
+            for one in self._late
+            if one[0] is not aim or not _overlap(one[2].tensor, output.tensor)
+        ]
+        self._late.append((aim, call, output))
+        aim.refusal = _WAITING.format(f"{call.op}*{call.number}")
+
+    def settle(self, call: Call) -> None:
+        """Strike what a call is about to read and what could not be struck before."""
+        if not self._late or is_collective(call.op) or _only_looks(call):
+            return
+        read = list(tensors_in((*call.args, *call.kwargs.values())))
+        for one in list(self._late):
+            aim, origin, output = one
+            if any(_overlap(output.tensor, tensor) for tensor in read):
+                self._late.remove(one)
+                aim.refusal = ""
+                self._striker.strike_output(
+                    aim,
+                    origin,
+                    output,
+                    lambda a=aim, c=origin, o=output: self._striker.corruption(a.fault, c, o),
+                )
+
+
+def gives(aim: Aim, call: Call) -> bool:
+    """Whether a fault is at what this rank gives to a call, not at what it gets."""
+    if aim.fault.model == "wrong_reduction":
+        return False
+    what = COLLECTIVES[call.op]
+    return (
+        aim.of_ranks or aim.fault.scope == CONTRIBUTION or (what.point_to_point and not what.gets)
+    )
+
+
+def moved(
+    tensor: torch.Tensor, other: torch.Tensor, elements: Any, generator: torch.Generator
+) -> faults.Corruption:
+    """The chosen elements of a tensor become those of another one."""
+    indices = faults.elements.choose(elements, tensor, generator)
+    return faults.Corruption(indices, take(tensor, indices), take(other, indices))
+
+
+def _twice(name: str, tensor: torch.Tensor, op: str) -> torch.Tensor:
+    """A contribution that counts twice in a reduction."""
+    if name in ("sum", "avg"):
+        return tensor + tensor
+    if name == "product":
+        return tensor * tensor
+    if name == "bxor":
+        return torch.zeros_like(tensor)
+    if not name:
+        raise FaultError(f"duplicate_rank: {op} does not reduce; nothing counts twice in it")
+    return tensor  # a maximum, a minimum, and, or: the same twice
+
+
+def _only_looks(call: Call) -> bool:
+    """Whether a call makes views and reads nothing."""
+    kinds = schema_of(call.func).kinds
+    return bool(kinds) and all(kind == VIEW for kind in kinds)
+
+
+def _overlap(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether two tensors may share elements."""
+    first, second = storage_of(one), storage_of(other)
+    if first is None or second is None or first._cdata != second._cdata:
+        return False
+    (low, high), (start, end) = _extent(one), _extent(other)
+    return low < end and start < high
+
+
+def _extent(tensor: torch.Tensor) -> tuple[int, int]:
+    """First and past-the-last byte of a tensor in its storage."""
+    size = tensor.element_size()
+    reach = sum((n - 1) * step for n, step in zip(tensor.shape, tensor.stride(), strict=True))
+    first = tensor.storage_offset() * size
+    return first, first + (reach + 1) * size if tensor.numel() else first
