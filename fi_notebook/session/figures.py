@@ -17,7 +17,7 @@ from fi_notebook.errors import SessionError, did_you_mean
 from fi_notebook.report import figures
 
 if TYPE_CHECKING:
-    import plotly.graph_objects as go
+    from fi_notebook.report.figures import Figure
 
     from fi_notebook.session.session import Session
 
@@ -35,31 +35,31 @@ class Figures:
         """Keep the session; a picture is drawn when it is asked for."""
         self._session = session
 
-    def tensor_diff(self, fault: str | None = None, *, dark: bool = False) -> go.Figure:
+    def tensor_diff(self, fault: str | None = None, *, dark: bool = False) -> Figure:
         """Histograms of the struck tensor, before and after."""
         return figures.tensor_diff(self._injection(fault), dark=dark)
 
-    def difference_heatmap(self, fault: str | None = None, *, dark: bool = False) -> go.Figure:
+    def difference_heatmap(self, fault: str | None = None, *, dark: bool = False) -> Figure:
         """Where in the struck tensor, and by how much."""
         return figures.difference_heatmap(self._injection(fault), dark=dark)
 
-    def scatter(self, fault: str | None = None, *, dark: bool = False) -> go.Figure:
+    def scatter(self, fault: str | None = None, *, dark: bool = False) -> Figure:
         """Golden against faulty values of the struck tensor."""
         return figures.scatter(self._injection(fault), dark=dark)
 
-    def propagation(self, *, dark: bool = False) -> go.Figure:
+    def propagation(self, *, dark: bool = False) -> Figure:
         """The error of every call, in execution order."""
         return figures.propagation(self._run.comparison, dark=dark)
 
-    def gradients(self, *, dark: bool = False) -> go.Figure:
+    def gradients(self, *, dark: bool = False) -> Figure:
         """How far gradients and parameters are from the golden ones, by name."""
         return figures.gradients(self._run.comparison, dark=dark)
 
-    def tree_heat(self, *, dark: bool = False) -> go.Figure:
+    def tree_heat(self, *, dark: bool = False) -> Figure:
         """Modules by phase, with the worst error of each."""
         return figures.tree_heat(self._run.comparison, dark=dark)
 
-    def training(self, *, dark: bool = False) -> go.Figure:
+    def training(self, *, dark: bool = False) -> Figure:
         """Loss, norms and metrics over the replayed steps, golden against faulty."""
         return figures.training(self._run, dark=dark)
 

@@ -13,6 +13,8 @@ Each takes ``dark=``; to re-theme a figure that exists, replace its template by
 ``theme(dark)``: no mark changes its colour. Each has a twin in ``report/text.py``.
 """
 
+from plotly.graph_objects import Figure
+
 from fi_notebook.report.figures.histogram import tensor_diff
 from fi_notebook.report.figures.look import theme
 from fi_notebook.report.figures.spread import propagation
@@ -21,6 +23,7 @@ from fi_notebook.report.figures.training import training
 from fi_notebook.report.figures.update import gradients, ranks, tree_heat
 
 __all__ = [
+    "Figure",
     "difference_heatmap",
     "gradients",
     "propagation",
