@@ -14,7 +14,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from html import escape
 from pathlib import Path
@@ -32,6 +31,12 @@ from fi_notebook.report.payload import plan_payload, run_payload, trace_payload
 from fi_notebook.report.snapshot import snapshot_html
 
 __all__ = ["Explored", "report_html", "save_html"]
+
+
+_START = (
+    "openReport(document.getElementById('fi'), "
+    "JSON.parse(document.getElementById('fi-data').textContent));"
+)
 
 
 class Explored(Protocol):
@@ -63,7 +68,7 @@ def save_html(session: Explored, path: str | Path) -> Path:
     target = Path(path)
     part = target.with_name(target.name + ".part")
     part.write_text(report_html(session), encoding="utf-8")
-    os.replace(part, target)
+    part.replace(target)
     return target
 
 
@@ -72,8 +77,7 @@ def report_html(session: Explored) -> str:
     blocks = [_block(*message) for message in _messages(session)]
     scripts = [_safe(assets.plotly_source())] if session.run is not None else []
     page = _safe(assets.text("explorer.js"))
-    start = 'openReport(document.getElementById("fi"), JSON.parse(document.getElementById("fi-data").textContent));'
-    module = f"{page}\n{start}\n"
+    module = f"{page}\n{_START}\n"
     hashes = " ".join(f"'sha256-{_digest(each)}'" for each in (*scripts, module))
     policy = (
         f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; "

@@ -44,7 +44,7 @@ def run_figures(run: Run) -> tuple[dict[str, str], dict[str, str]]:
             figure.layout.template = None
             drawn[name] = figure.to_json()
             texts[name] = twin()
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - one figure must not take the others with it
             _LOG.exception("the figure %r could not be drawn", name)
             texts[name] = f"the figure could not be drawn: {error}"
     return drawn, texts

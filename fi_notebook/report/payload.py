@@ -125,9 +125,7 @@ def _alerts(trace: Trace) -> np.ndarray:
     bad = sites["nan"] + sites["posinf"] + sites["neginf"] > 0
     known = sites["nan"] >= 0
     readers = np.repeat(np.arange(trace.call_count), np.diff(trace.input_offsets))
-    bad_inputs = np.bincount(
-        readers, weights=bad[trace.input_sites], minlength=trace.call_count
-    )
+    bad_inputs = np.bincount(readers, weights=bad[trace.input_sites], minlength=trace.call_count)
     bad_in = bad_inputs[sites["call"]] > 0
     kinds = np.select([bad & ~bad_in, bad & bad_in, ~bad & bad_in & known], [1, 2, 3], 0)
     return kinds.astype(np.uint8)
@@ -143,7 +141,7 @@ def _frames(
 ) -> tuple[list[list[Any]], list[list[int]]]:
     """Every distinct source line once, and each stack as numbers of them."""
     numbers: dict[tuple[str, int, str], int] = {}
-    rows = [[numbers.setdefault(tuple(frame), len(numbers)) for frame in stack] for stack in stacks]
+    rows = [[numbers.setdefault((*frame,), len(numbers)) for frame in stack] for stack in stacks]
     return [list(frame) for frame in numbers], rows
 
 
@@ -321,7 +319,7 @@ def _comparison_columns(comparison: Comparison) -> Columns:
     size, columns = len(comparison.golden), comparison.columns
     known = columns["golden"] >= 0
     rows = columns["golden"][known]
-    spread = {
+    spread: Columns = {
         "error": np.full(size, -1, np.float32),
         "effect": np.full(size, 255, np.uint8),
         "changed": np.full(size, -1, np.int32),

@@ -106,8 +106,9 @@ def _tree_html(trace: Trace) -> Iterator[str]:
         left -= 1
         if left < 0:
             return
-        head = f"{escape(shortened(node.name))} <span class='fi-quiet'>{escape(shortened(node.detail))}"
-        head += f" · {node.calls} {'call' if node.calls == 1 else 'calls'}</span>"
+        name, detail = escape(shortened(node.name)), escape(shortened(node.detail))
+        calls = f"{node.calls} {'call' if node.calls == 1 else 'calls'}"
+        head = f"{name} <span class='fi-quiet'>{detail} · {calls}</span>"
         if not node.children:
             yield f"<div style='margin-left:{16 * (depth > 0)}px'>{head}</div>"
             return

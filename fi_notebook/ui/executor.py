@@ -88,7 +88,7 @@ class Executor:
         while (job := self._next()) is not None:
             try:
                 job()
-            except Exception:  # a job reports its own errors; this one did not
+            except Exception:  # noqa: BLE001 - a job reports its own errors; this one did not
                 _LOG.exception("a job of the explorer failed")
 
     def _next(self) -> Job | None:
@@ -107,7 +107,7 @@ class Executor:
         act("pre_run_cell", self._cell_begins)
         act("post_run_cell", self._cell_ended)
 
-    def _cell_begins(self, info: Any = None) -> None:
+    def _cell_begins(self, _info: Any = None) -> None:
         try:
             with self._lock:
                 self._lock.wait_for(lambda: self._thread is None or bool(self._cell))
@@ -174,7 +174,7 @@ def _running_shell() -> Any:
 
 def _in_a_cell() -> bool:
     """Whether this very thread is running a cell: IPython's own frame is on its stack."""
-    frame: FrameType | None = sys._getframe()
+    frame: FrameType | None = sys._getframe()  # noqa: SLF001 - the documented way to look at the stack
     while frame is not None:
         where = frame.f_globals.get("__name__")
         if frame.f_code.co_name == "run_code" and where == "IPython.core.interactiveshell":

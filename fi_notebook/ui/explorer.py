@@ -35,7 +35,7 @@ __all__ = ["Explorer", "explorer_of"]
 _EXPLORERS: weakref.WeakSet[Explorer] = weakref.WeakSet()
 
 
-class Explorer(anywidget.AnyWidget):  # type: ignore[misc]
+class Explorer(anywidget.AnyWidget):
     """The widget of one session."""
 
     _esm = assets.text("explorer.js")
@@ -81,7 +81,9 @@ class Explorer(anywidget.AnyWidget):  # type: ignore[misc]
         told = str(error) or type(error).__name__
         self.tell(Message("error", {"id": request_id, "text": told, "traceback": text}))
 
-    def announce(self, state: str, note: str = "", progress: Mapping[str, Any] | None = None) -> None:
+    def announce(
+        self, state: str, note: str = "", progress: Mapping[str, Any] | None = None
+    ) -> None:
         """Show what is going on; at most ten times a second."""
         self._updates.put("state", {"state": state, "note": note, "progress": progress})
 
@@ -98,7 +100,7 @@ class Explorer(anywidget.AnyWidget):  # type: ignore[misc]
             self.reader.close()
         super().close()
 
-    def _receive(self, widget: Any, content: object, buffers: object) -> None:
+    def _receive(self, _widget: Any, content: object, _buffers: object) -> None:
         """Check a message of the page and do what it asks; whatever goes wrong is shown."""
         number = content.get("id", 0) if isinstance(content, dict) else 0
         try:

@@ -1,8 +1,8 @@
 """What the page's fault form is made of, and the Python lines that say the same.
 
-    models_payload()      every fault model with its parameters, from the registry
-    selections_payload()  every way to choose elements
-    plan_code(plan)       session.arm("relu*2:0", "bitflip", elements={"index": [0, 3]}, bit=31)
+models_payload()      every fault model with its parameters, from the registry
+selections_payload()  every way to choose elements
+plan_code(plan)       session.arm("relu*2:0", "bitflip", elements={"index": [0, 3]}, bit=31)
 """
 
 from __future__ import annotations

@@ -69,7 +69,9 @@ def _golden(explorer: Explorer) -> Trace:
 def _row(explorer: Explorer, request: Request) -> int:
     row: int = request.fields["row"]
     if not 0 <= row < len(_golden(explorer)):
-        raise SessionError(f"the trace has no site row {row}; it has {len(_golden(explorer))} sites")
+        raise SessionError(
+            f"the trace has no site row {row}; it has {len(_golden(explorer))} sites"
+        )
     return row
 
 

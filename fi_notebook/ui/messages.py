@@ -2,8 +2,15 @@
 
 Page to kernel: one small JSON object, at most `LARGEST_REQUEST` bytes::
 
-    {"kind": "arm", "id": 7, "site": "relu*2:0", "model": "bitflip",
-     "parameters": {"bit": 30}, "elements": {"index": [0, 3]}, "steps": "0"}
+    {
+        "kind": "arm",
+        "id": 7,
+        "site": "relu*2:0",
+        "model": "bitflip",
+        "parameters": {"bit": 30},
+        "elements": {"index": [0, 3]},
+        "steps": "0",
+    }
 
 Kernel to page: a JSON head and named columns in one block of bytes, deflated where that
 pays and cut into parts of at most `LARGEST_PART` bytes. Every message has the next

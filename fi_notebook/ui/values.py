@@ -43,8 +43,12 @@ def window(tensor: Any, index: Sequence[int]) -> dict[str, Any]:
     rows, columns = values.shape
     grid = values.reshape(-1).tolist()
     return {
-        "shape": shape, "fixed": fixed, "origin": origin,
-        "rows": rows, "cols": columns, "grid": grid,
+        "shape": shape,
+        "fixed": fixed,
+        "origin": origin,
+        "rows": rows,
+        "cols": columns,
+        "grid": grid,
     }
 
 
@@ -105,4 +109,3 @@ def preview(
         "changed": corruption.changed,
         "elements": [element_payload(each) for each in changes],
     }
-

@@ -24,7 +24,12 @@ def test_it_shows_tree_plan_and_difference() -> None:
     """Modules, the armed fault, the outcome and the struck element are in it."""
     run = records.run()
     html = snapshot_html(run.comparison.golden, run.plan, run)
-    for text in (run.outcome.name, run.comparison.golden.tables.modules[0].kind, str(run.plan.faults[0].target), "calls"):
+    for text in (
+        run.outcome.name,
+        run.comparison.golden.tables.modules[0].kind,
+        str(run.plan.faults[0].target),
+        "calls",
+    ):
         assert text in html
 
 

@@ -24,7 +24,7 @@ from unittest import mock
 from comm.base_comm import BaseComm
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, ConsoleMessage, Page
 
 __all__ = ["Bridge", "bridged"]
 
@@ -87,7 +87,7 @@ class Bridge:
         self._lose = 0
         self._widget: Any = None
         page.on("pageerror", lambda error: self.errors.append(str(error)))
-        page.on("console", lambda m: m.type == "error" and self.errors.append(m.text))
+        page.on("console", self._said)
         page.expose_binding("fiPull", self._pull)
         page.expose_binding("fiSend", self._send)
 
@@ -97,6 +97,10 @@ class Bridge:
         state = {name: widget.get_state(name)[name] for name in ("_esm", "_key")}
         self.page.set_content(_PAGE)
         self.page.evaluate(_START, [state, widget.get_state("_css")["_css"]])
+
+    def _said(self, message: ConsoleMessage) -> None:
+        if message.type == "error":
+            self.errors.append(message.text)
 
     def _pull(self, source: Any) -> list[tuple[Any, list[str]]]:
         found = []

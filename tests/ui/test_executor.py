@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextvars
 import threading
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -39,9 +40,14 @@ class TestExecutor:
 
     def test_jobs_run_in_order_on_one_other_thread(self) -> None:
         """Never two at once, never on the caller's thread."""
-        executor, seen = Executor(shell=False), []
+        executor = Executor(shell=False)
+        seen: list[tuple[int, int]] = []
+
+        def job(number: int) -> None:
+            seen.append((number, threading.get_ident()))
+
         for number in range(20):
-            executor.submit(lambda n=number: seen.append((n, threading.get_ident())))
+            executor.submit(partial(job, number))
         assert executor.wait(10)
         assert [n for n, _ in seen] == list(range(20))
         assert threading.get_ident() not in {ident for _, ident in seen}
@@ -99,7 +105,12 @@ class TestExecutor:
             order.append("job")
 
         executor.submit(job)
-        cell = threading.Thread(target=lambda: (shell.begin(), order.append("cell")))
+
+        def run_cell() -> None:
+            shell.begin()
+            order.append("cell")
+
+        cell = threading.Thread(target=run_cell)
         cell.start()
         release.set()
         cell.join(10)

@@ -63,9 +63,7 @@ class TestStory:
             page.get_by_role("button", name="Timeline").click()
             page.locator(".fi-row", has_text="optimizer").first.wait_for()
 
-    def test_a_flipped_bit_is_seen_as_computed_by_hand(
-        self, shown: Open, session: Session
-    ) -> None:
+    def test_a_flipped_bit_is_seen_as_computed_by_hand(self, shown: Open, session: Session) -> None:
         """Before, after and bits of the struck element, and both losses, are the true ones."""
         golden = session.golden
         assert golden is not None
@@ -83,7 +81,8 @@ class TestStory:
             assert run is not None
             loss = bridge.page.locator(".fi-tile", has_text="loss").first
             shown_losses = [
-                float(each) for each in loss.locator(".fi-num").evaluate_all(
+                float(each)
+                for each in loss.locator(".fi-num").evaluate_all(
                     "all => all.map((each) => each.title)"
                 )
             ]
@@ -192,8 +191,10 @@ class TestAgreement:
         """A second view shows the same plan, selection and result."""
         with shown(session) as bridge:
             page = bridge.page
-            page.evaluate("() => { const d = document.createElement('div'); "
-                          "document.body.append(d); return window.fiShow(d); }")
+            page.evaluate(
+                "() => { const d = document.createElement('div'); "
+                "document.body.append(d); return window.fiShow(d); }"
+            )
             arm_in_first = page.locator(".fi-explorer").first
             arm_in_first.locator(".fi-search").fill("op:relu")
             arm_in_first.locator(".fi-row", has_text="relu*2:0").locator(".fi-box").click()
@@ -223,7 +224,8 @@ class TestErrors:
         self, shown: Open
     ) -> None:
         """The traceback is in the log; afterwards a replay works."""
-        case, broken = models.mlp(seed=1), []
+        case = models.mlp(seed=1)
+        broken: list[bool] = []
 
         def step() -> Any:
             if broken:
@@ -237,14 +239,14 @@ class TestErrors:
             broken.append(True)
             page.get_by_role("button", name="Replay").click()
             page.get_by_role("tab", name="Log").click()
-            page.locator(".fi-entry[data-level=error]", has_text="the data ran out").first.wait_for()
+            page.locator(
+                ".fi-entry[data-level=error]", has_text="the data ran out"
+            ).first.wait_for()
             broken.clear()
             page.locator(".fi-state", has_text="ready").wait_for()
             replay(page)
 
-    def test_a_message_that_is_not_understood_is_shown(
-        self, shown: Open, session: Session
-    ) -> None:
+    def test_a_message_that_is_not_understood_is_shown(self, shown: Open, session: Session) -> None:
         """An unknown request ends in an error with its near matches."""
         with shown(session) as bridge:
             bridge.page.evaluate("() => window.fiSend(JSON.stringify({kind: 'replai', id: 99}))")
@@ -348,8 +350,10 @@ class TestKeyboard:
         """`d d`, `b` and `x` in the tree are heard by nobody outside; Escape is."""
         with shown(session) as bridge:
             page = bridge.page
-            page.evaluate("() => { window.heard = []; document.addEventListener('keydown', "
-                          "(e) => window.heard.push(e.key)); }")
+            page.evaluate(
+                "() => { window.heard = []; document.addEventListener('keydown', "
+                "(e) => window.heard.push(e.key)); }"
+            )
             page.locator(".fi-grid").focus()
             page.keyboard.press("ArrowDown")
             for key in "ddbx0":
@@ -361,9 +365,7 @@ class TestKeyboard:
 
 @pytest.mark.parametrize("width", [600, 1000, 1600])
 @pytest.mark.parametrize("dark", [False, True])
-def test_no_width_scrolls_sideways(
-    shown: Open, session: Session, width: int, dark: bool
-) -> None:
+def test_no_width_scrolls_sideways(shown: Open, session: Session, width: int, dark: bool) -> None:
     """The page never scrolls sideways, and what is shown is really on top."""
     with shown(session, width=width, dark=dark) as bridge:
         page = bridge.page
@@ -374,8 +376,9 @@ def test_no_width_scrolls_sideways(
             "dark" if dark else "light"
         )
         on_top = page.evaluate(
-            """() => { const v = document.querySelector('.fi-verdict').getBoundingClientRect();
-              return document.elementFromPoint(v.x + 9, v.y + 9).closest('.fi-verdict') !== null }"""
+            """() => { const box = document.querySelector('.fi-verdict').getBoundingClientRect();
+              const top = document.elementFromPoint(box.x + 9, box.y + 9);
+              return top.closest('.fi-verdict') !== null; }"""
         )
         assert on_top
 
@@ -423,9 +426,7 @@ class TestValues:
             assert page.locator(".fi-stat[data-bad]").inner_text().startswith("−Inf")
 
 
-def test_a_page_that_missed_a_message_asks_for_everything(
-    shown: Open, session: Session
-) -> None:
+def test_a_page_that_missed_a_message_asks_for_everything(shown: Open, session: Session) -> None:
     """A gap in the sequence numbers ends in a resync, and the page is right again."""
     with shown(session) as bridge:
         bridge.lose_next()

@@ -53,8 +53,7 @@ def test_every_way_to_choose_elements_is_in_the_form() -> None:
 def test_a_click_has_its_python_line() -> None:
     """The line is the call of arm that makes the same fault."""
     assert arm_line(FAULT) == (
-        "session.arm('relu*2:0', 'bitflip', elements={'index': [0, 3]}, "
-        "steps='0', seed=0, bit=31)"
+        "session.arm('relu*2:0', 'bitflip', elements={'index': [0, 3]}, steps='0', seed=0, bit=31)"
     )
 
 

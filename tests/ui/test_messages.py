@@ -79,7 +79,7 @@ class TestMessages:
 
     def test_columns_lie_at_multiples_of_eight(self) -> None:
         """The page can read every column in place."""
-        columns = {"a": np.arange(3, dtype=np.int32), "b": np.ones(5, np.uint8)}
+        columns: dict[str, Any] = {"a": np.arange(3, dtype=np.int32), "b": np.ones(5, np.uint8)}
         head, body = unpacked(encode(Message("trace", {"x": [1, "é"]}, columns), seq=7))
         assert head["kind"] == "trace"
         assert head["data"] == {"x": [1, "é"]}
