@@ -23,6 +23,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 
 from fi_notebook.core.site import Site
 from fi_notebook.core.trace import CALL_COLUMNS, FLAGS, SITE_COLUMNS, Tables, Trace
+from fi_notebook.engine.collectives import is_collective, is_final
 from fi_notebook.engine.intercept import BACKWARD, FOLDED, OPTIMIZER, OTHER, Call, Watch
 from fi_notebook.engine.measure import Measure, compare_kept
 from fi_notebook.engine.outputs import (
@@ -93,6 +94,11 @@ class Recorder:
         self._unplaced: list[tuple[int, StorageWeakRef]] = []
         self._placed: dict[int, str] = {}
 
+    @property
+    def call_count(self) -> int:
+        """How many calls were written down."""
+        return len(self._calls)
+
     def before(self, call: Call) -> None:
         """Note what made the inputs, before an in-place call makes them anew."""
         if self.progress is not None:
@@ -113,8 +119,9 @@ class Recorder:
         self._offsets.append(len(self._inputs))
         made = outputs(call.func, call.args, call.kwargs, result)
         first = len(self._sites)
+        final = not is_collective(call.op) or is_final(call.op, result)
         for output in made:
-            self._site(call, output)
+            self._site(call, output, final=final)
         self._note_writes(call, made, first)
         self._note_draw(call)
         self._calls.append(
@@ -137,7 +144,7 @@ class Recorder:
         )
         return result
 
-    def _site(self, call: Call, output: Output) -> None:
+    def _site(self, call: Call, output: Output, *, final: bool) -> None:
         row, tensor = len(self._sites), output.tensor
         parameter = self._parameter(call, output)
         self._sites.append(
@@ -150,7 +157,7 @@ class Recorder:
                 self._parameters[parameter] if parameter else -1,
             )
         )
-        without_values = output.output in WORKSPACES.get(call.op, ())
+        without_values = not final or output.output in WORKSPACES.get(call.op, ())
         if self._statistics is not None:
             self._statistics.add(None if call.op in FOLDED or without_values else tensor)
         if tensor.layout != torch.strided or tensor.is_quantized:

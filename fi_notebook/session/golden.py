@@ -1,30 +1,28 @@
 """The golden run: a step under observation, without faults, from a snapshot.
 
-The snapshot is taken first and stays: every replay starts from it. Optimizers that
-nobody named are found when they step, and recorded just before.
+The snapshot is taken first and stays: every replay starts from it.
 """
 
 from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
-from torch.optim import Optimizer
 
 from fi_notebook.core.run import Comparison
 from fi_notebook.core.site import Site
 from fi_notebook.core.trace import Trace
-from fi_notebook.engine.intercept import Call
 from fi_notebook.engine.replay import Setup, StepResult, run_step
 from fi_notebook.engine.snapshot import Snapshot
-from fi_notebook.engine.store import ValueStore
+from fi_notebook.engine.store import SiteKey, ValueStore
 from fi_notebook.errors import SessionError
+from fi_notebook.session.stage import Stage
 
-__all__ = ["GoldenRun", "record_golden", "settings"]
+__all__ = ["GoldenRun", "check_ran", "record_golden", "settings"]
 
 
 @dataclass
@@ -44,52 +42,47 @@ class GoldenRun:
     noise: Comparison | None = None
 
 
-def record_golden(
-    setup: Setup,
-    snapshot: Snapshot,
-    *,
-    budget: int,
-    progress: Callable[[Call], None],
-    values: Callable[[Site], Any],
-) -> GoldenRun:
+def record_golden(stage: Stage, snapshot: Snapshot, budget: int) -> GoldenRun:
     """Run the step once, observed; the caller restores.
 
     Args:
-        setup: What is run.
-        snapshot: The state it begins from; optimizers that appear are added.
+        stage: What is run.
+        snapshot: The state it begins from.
         budget: Bytes for the outputs that are kept.
-        progress: Called before each call.
-        values: Gives the tensor of a site, for ``trace.value``.
 
     Raises:
         SessionError: The step made no call, or never ran the model.
         Exception: Whatever the step itself raised.
     """
     store = ValueStore(budget)
-    known = {id(optimizer) for optimizer in setup.optimizers}
-
-    def found(optimizer: Optimizer) -> None:
-        if id(optimizer) not in known:
-            known.add(id(optimizer))
-            snapshot.add(optimizer)
-
-    result = run_step(setup, 0, store=store, progress=progress, optimizer_begins=found)
+    result = run_step(
+        stage.setup,
+        0,
+        store=store,
+        progress=stage.progress("golden"),
+        optimizer_begins=stage.adopting(),
+    )
     if result.error is not None:
         raise result.error
-    info = settings(setup) | {
+    check_ran(stage.setup, result)
+    info = settings(stage.setup) | {
         "step": 0,
         "loss": None if result.loss is None else float(result.loss.detach().double().real),
         "forwards": result.forwards,
         "memory": {"budget": budget, "used": store.used, "exact": store.exact},
     }
-    trace = result.recorder.trace(info, values)
-    _check_ran(setup, trace, result)
-    return GoldenRun(trace, result, snapshot)
+    reader = partial(_value, stage, result, snapshot)
+    return GoldenRun(result.recorder.trace(info, reader), result, snapshot)
 
 
-def _check_ran(setup: Setup, trace: Trace, result: StepResult) -> None:
+def check_ran(setup: Setup, result: StepResult) -> None:
+    """Refuse a run that is no step of the model.
+
+    Raises:
+        SessionError: The step made no call, or never ran the model.
+    """
     name = type(setup.model).__name__
-    if trace.call_count == 0:
+    if result.recorder.call_count == 0:
         raise SessionError(
             "the step made no call of torch; expected a callable that runs one training step"
         )
@@ -98,6 +91,32 @@ def _check_ran(setup: Setup, trace: Trace, result: StepResult) -> None:
             f"the step never ran the model ({name}); if it was made anew since, make a new "
             "session with the new one"
         )
+
+
+def _value(stage: Stage, golden: StepResult, snapshot: Snapshot, site: Site) -> Any:
+    """The golden tensor of a site: the one that was kept, else from a run of the step.
+
+    Raises:
+        LookupError: The site holds no values.
+        SessionError: Another run of this model is going on.
+        Exception: Whatever the step raised.
+    """
+    index = -1 if site.index is None else site.index
+    key: SiteKey = (site.op, site.counted, site.call, site.output, index)
+    kept = golden.kept.get(key)
+    if kept is None or kept.whole is None:
+        store = ValueStore(0, always={key})
+        with stage.running("tracing"):
+            snapshot.restore()
+            result = run_step(
+                stage.setup, 0, store=store, statistics=False, progress=stage.progress("golden")
+            )
+        kept = store.kept.get(key)
+        if kept is None and result.error is not None:
+            raise result.error
+    if kept is None or kept.whole is None:
+        raise LookupError(f"{site} holds no values that can be read")
+    return kept.whole.clone()
 
 
 def settings(setup: Setup) -> dict[str, Any]:

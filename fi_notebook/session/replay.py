@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,16 +22,16 @@ from fi_notebook.analysis.findings import findings
 from fi_notebook.analysis.outcome import judge
 from fi_notebook.analysis.tolerance import DEFAULT, Tolerance
 from fi_notebook.core.fault import FaultPlan
-from fi_notebook.core.run import Comparison, Difference, Run, StepRecord
+from fi_notebook.core.run import Comparison, Difference, NotInjected, Run, StepRecord
 from fi_notebook.core.trace import Trace
 from fi_notebook.engine.measure import difference, differences
-from fi_notebook.engine.replay import Setup, StepResult, run_step
+from fi_notebook.engine.replay import Setup, StepResult, TrainingState, run_step
 from fi_notebook.engine.snapshot import Generators
 from fi_notebook.engine.stats import euclidean_norm
 from fi_notebook.engine.store import ValueStore
 from fi_notebook.errors import SessionError
-from fi_notebook.session.events import Events, Progress
-from fi_notebook.session.golden import GoldenRun, settings
+from fi_notebook.session.golden import GoldenRun, check_ran, settings
+from fi_notebook.session.stage import Stage
 
 __all__ = ["Evaluate", "Replay"]
 
@@ -56,19 +56,17 @@ class Replay:
     """What is replayed.
 
     Attributes:
-        setup: What is run.
+        stage: What is run.
         golden: The golden run and its snapshot.
         plan: The faults that are armed.
-        events: Who is told.
         budget: Bytes for the golden outputs that are kept.
         tolerance: What counts as a difference.
         rank: Rank of this process.
     """
 
-    setup: Setup
+    stage: Stage
     golden: GoldenRun
     plan: FaultPlan
-    events: Events
     budget: int
     tolerance: Tolerance = DEFAULT
     rank: int = 0
@@ -82,7 +80,7 @@ class Replay:
         comparison = self._compare(golden, faulty, steps)
         injections = tuple(i for result in faulty.results for i in result.injections)
         fired = {injection.fault for injection in injections}
-        not_injected = tuple(n for n in faulty.results[-1].not_injected if n.fault not in fired)
+        not_injected = tuple(n for n in self._missed(faulty.results) if n.fault not in fired)
         outcome = judge(
             self.plan,
             injections,
@@ -106,6 +104,13 @@ class Replay:
             error=faulty.error,
             messages=_messages(golden, faulty, noise),
         )
+
+    def _missed(self, results: list[StepResult]) -> Iterator[NotInjected]:
+        """Why each fault did not fire: what the last step says in which it was due."""
+        for fault in self.plan:
+            due = [n for n in range(len(results)) if n in fault.steps]
+            said = results[due[-1] if due else -1].not_injected
+            yield from (missed for missed in said if missed.fault == fault.id)
 
     def _focus(self, steps: int) -> int:
         """The first replayed step in which a fault is due; step 0 where there is none."""
@@ -131,8 +136,14 @@ class Replay:
     def _golden_course(self, steps: int, focus: int, evaluate: Evaluate | None) -> _Course:
         if steps == 1 and evaluate is None:
             result = self.golden.result
-            return _Course([result.record(0)], [result], result)
-        return self._course("golden", steps, focus, evaluate, None)
+            return _Course([replace(result.record(0), parameter_distance=0.0)], [result], result)
+        course = self._course("golden", steps, focus, evaluate, None)
+        if course.error:
+            raise SessionError(
+                f"the golden run raised {course.error} in step {len(course.records)}; "
+                f"nothing can be compared with it (replay at most {len(course.records)} steps)"
+            ) from course.results[-1].error
+        return course
 
     def _course(
         self, run: str, steps: int, focus: int, evaluate: Evaluate | None, golden: _Course | None
@@ -158,7 +169,7 @@ class Replay:
                 break
             record = self._record(result, number, evaluate, golden)
             course.records.append(record)
-            self.events.tell("step", run=run, record=record)
+            self.stage.events.tell("step", run=run, record=record)
         return course
 
     def _step(
@@ -173,20 +184,21 @@ class Replay:
     ) -> StepResult:
         if earlier is None:
             self.golden.snapshot.restore()
-        calls = self.golden.trace.call_count
-        progress = Progress(self.events, run, steps, calls, self.setup.interrupts)
-        progress.step = number
-        return run_step(
-            self.setup,
+        result = run_step(
+            self.stage.setup,
             number,
             plan=self.plan.faults if run == "faulty" else (),
             store=ValueStore(self.budget) if keep else None,
             golden=None if golden is None else golden.kept,
             statistics=keep or golden is not None,
             rank=self.rank,
-            progress=progress,
+            progress=self.stage.progress(run, number, steps, self.golden.trace.call_count),
+            optimizer_begins=self.stage.adopting(self.golden.snapshot),
             fired_before=_fired_before(earlier or []),
         )
+        if result.error is None:
+            check_ran(self.stage.setup, result)
+        return result
 
     def _record(
         self,
@@ -195,12 +207,11 @@ class Replay:
         evaluate: Evaluate | None,
         golden: _Course | None,
     ) -> StepRecord:
-        record = result.record(number)
-        if golden is not None:
-            reference = golden.results[number].state
-            record = replace(record, parameter_distance=_distance(reference, result))
+        reference = result.state if golden is None else golden.results[number].state
+        distance = _distance(reference, result)
+        record = replace(result.record(number), parameter_distance=distance)
         if evaluate is not None:
-            record = replace(record, metrics=_evaluated(evaluate, self.setup))
+            record = replace(record, metrics=_evaluated(evaluate, self.stage.setup))
         return record
 
     def _compare(self, golden: _Course, faulty: _Course, steps: int) -> Comparison:
@@ -210,7 +221,7 @@ class Replay:
         if reference is self.golden.result:
             trace = self.golden.trace
         else:
-            trace = reference.recorder.trace(settings(self.setup))
+            trace = reference.recorder.trace(settings(self.stage.setup))
         comparison = self._comparison(reference, trace, struck)
         last = (golden.results[-1], faulty.results[-1])
         if steps > 1 and last[0].state is not None and last[1].state is not None:
@@ -219,7 +230,7 @@ class Replay:
 
     def _comparison(self, golden: StepResult, trace: Trace, faulty: StepResult) -> Comparison:
         """One step against one step."""
-        other = faulty.recorder.trace(settings(self.setup))
+        other = faulty.recorder.trace(settings(self.stage.setup))
         alignment = align(trace, other)
         rows = zip(alignment.faulty_rows, alignment.golden_rows, strict=True)
         golden_rows = {int(f): int(g) for f, g in rows if f >= 0 and g >= 0}
@@ -266,16 +277,19 @@ def _scalar(name: str, golden: float, faulty: float) -> Difference:
     )
 
 
-def _distance(golden: Any, faulty: StepResult) -> float:
-    """Euclidean distance of the faulty from the golden parameters."""
+def _distance(golden: TrainingState | None, faulty: StepResult) -> float:
+    """``‖faulty - golden‖₂ / ‖golden‖₂`` over all parameters."""
     if golden is None or faulty.state is None:
         return math.nan
-    pairs = (
+    if golden is faulty.state:
+        return 0.0
+    pairs = [
         (value, faulty.state.parameters[name])
         for name, value in golden.parameters.items()
         if name in faulty.state.parameters
-    )
-    return euclidean_norm([b.double() - a.double() for a, b in pairs if a.shape == b.shape])
+    ]
+    apart = euclidean_norm([b.double() - a.double() for a, b in pairs if a.shape == b.shape])
+    return apart / (euclidean_norm([a for a, _ in pairs]) or 1.0)
 
 
 def _evaluated(evaluate: Evaluate, setup: Setup) -> dict[str, float]:

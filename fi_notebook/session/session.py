@@ -16,10 +16,7 @@ put back; such a step is not repeatable, and a replay says where that shows.
 from __future__ import annotations
 
 import logging
-import traceback
-import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,36 +30,30 @@ from fi_notebook.core.run import Run
 from fi_notebook.core.site import Site, Target
 from fi_notebook.core.steps import Steps
 from fi_notebook.core.trace import Trace
-from fi_notebook.engine import arming
-from fi_notebook.engine.replay import Setup, run_step, takes_step_number
-from fi_notebook.engine.snapshot import Snapshot
+from fi_notebook.engine.replay import Setup, takes_step_number
 from fi_notebook.engine.source import SourceStacks
-from fi_notebook.engine.store import SiteKey, ValueStore, default_budget
-from fi_notebook.errors import SessionError, did_you_mean
-from fi_notebook.session.events import Cancelled, Events, Listener, Progress, SessionCancelled
-from fi_notebook.session.exclusive import exclusive
+from fi_notebook.engine.store import default_budget
+from fi_notebook.errors import SessionError
+from fi_notebook.session.events import Events, Listener
 from fi_notebook.session.golden import GoldenRun, record_golden
+from fi_notebook.session.planning import PlanBook
 from fi_notebook.session.replay import Evaluate, Replay
+from fi_notebook.session.stage import Stage
 
 if TYPE_CHECKING:
     from fi_notebook.session.figures import Figures
     from fi_notebook.ui.explorer import Explorer
 
-__all__ = ["FaultWarning", "Session"]
+__all__ = ["Session"]
 
 logger = logging.getLogger("fi_notebook")
-
-
-class FaultWarning(UserWarning):
-    """A fault was armed that the golden run gives no occasion to fire."""
 
 
 class Session:
     """Explores one training step.
 
     Args:
-        step: The callable that is one step; its number is passed if it has a required
-            positional parameter. It may return the loss.
+        step: One step; its number is passed if it has a required positional parameter.
         model: The model that it trains.
         optimizer: Its optimizer, or several; found when they step if left out.
         state: What else a step changes and a replay must put back: schedulers, a
@@ -72,7 +63,7 @@ class Session:
         cell_name: Turns a frame's file name into the name of its notebook cell.
 
     Raises:
-        TypeError: The step is not callable or the model no module.
+        TypeError: An argument is not what it should be; says what it is.
     """
 
     def __init__(
@@ -87,19 +78,14 @@ class Session:
         cell_name: Callable[[str], str | None] | None = None,
     ) -> None:
         """Look at nothing yet; see `trace`."""
-        optimizers = _optimizers(optimizer)
-        _check_arguments(step, model, optimizers)
-        self._setup = Setup(
-            step, model, optimizers, SourceStacks(cell_name), takes_step_number(step)
-        )
-        self._state = list(state)
+        optimizers = _checked(step, model, optimizer)
+        setup = Setup(step, model, optimizers, SourceStacks(cell_name), takes_step_number(step))
         self._budget = default_budget() if memory == "auto" else int(memory)
         self._tolerance = tolerance
         self._events = Events()
+        self._stage = Stage(setup, state, self._events)
+        self._book = PlanBook(self._events)
         self._golden: GoldenRun | None = None
-        self._plan = FaultPlan()
-        self._done: list[FaultPlan] = []
-        self._undone: list[FaultPlan] = []
         self.runs: list[Run] = []
 
     # what there is
@@ -107,7 +93,7 @@ class Session:
     @property
     def model(self) -> nn.Module:
         """The model."""
-        return self._setup.model
+        return self._stage.setup.model
 
     @property
     def golden(self) -> Trace | None:
@@ -117,7 +103,7 @@ class Session:
     @property
     def plan(self) -> FaultPlan:
         """The armed faults."""
-        return self._plan
+        return self._book.plan
 
     @property
     def run(self) -> Run | None:
@@ -132,9 +118,9 @@ class Session:
         return Figures(self)
 
     def __repr__(self) -> str:
-        """Model, how much was traced, what is armed."""
+        """How much was traced and armed."""
         traced = "not traced" if self.golden is None else f"{self.golden.call_count} calls"
-        return f"<Session of {type(self.model).__name__}: {traced}, {len(self._plan)} armed>"
+        return f"<Session of {type(self.model).__name__}: {traced}, {len(self.plan)} armed>"
 
     # what it does
 
@@ -146,17 +132,15 @@ class Session:
                 of this model is going on.
             Exception: Whatever the step raised; everything is put back first.
         """
-        with self._running("tracing") as snapshot:
-            self._golden = record_golden(
-                self._setup,
-                snapshot,
-                budget=self._budget,
-                progress=Progress(self._events, "golden", 1, 0, self._setup.interrupts),
-                values=self._value,
-            )
-            self.runs.clear()
-        self._events.tell("trace", trace=self._golden.trace)
-        return self._golden.trace
+        return self._traced().trace
+
+    def _traced(self) -> GoldenRun:
+        with self._stage.running("tracing") as snapshot:
+            golden = record_golden(self._stage, snapshot, self._budget)
+        self._golden = golden
+        self.runs.clear()
+        self._events.tell("trace", trace=golden.trace)
+        return golden
 
     def replay(self, steps: int = 1, evaluate: Evaluate | None = None) -> Run:
         """Run golden and faulty from the golden run's snapshot, and compare.
@@ -172,58 +156,15 @@ class Session:
         """
         if steps < 1:
             raise SessionError(f"steps is {steps}; expected a number from 1")
-        golden = self._golden if self._golden is not None else self._traced()
-        with self._running("replaying"):
-            job = Replay(
-                self._setup, golden, self._plan, self._events, self._budget, self._tolerance
-            )
+        golden = self._golden or self._traced()
+        with self._stage.running("replaying"):
+            job = Replay(self._stage, golden, self.plan, self._budget, self._tolerance)
             run = job.run(steps, evaluate)
         self.runs.append(run)
         self._events.tell("run", run=run)
         for missed in run.not_injected:
             logger.warning("%s was not injected: %s", missed.fault, missed.reason)
         return run
-
-    def _traced(self) -> GoldenRun:
-        self.trace()
-        assert self._golden is not None  # trace() set it or raised
-        return self._golden
-
-    @contextmanager
-    def _running(self, state: str) -> Iterator[Snapshot]:
-        """Hold the model, and put everything back when the block is left, however."""
-        with self._setup.interrupts, exclusive(self.model):
-            self._events.stop.clear()
-            self._events.tell("state", state=state)
-            snapshot = Snapshot.take([self.model, *self._setup.optimizers, *self._state])
-            try:
-                yield snapshot
-            except Cancelled:
-                raise SessionCancelled("cancelled; everything is as it was before") from None
-            except Exception as error:
-                self._events.tell("error", error=str(error), traceback=traceback.format_exc())
-                raise
-            finally:
-                snapshot.restore()
-                self._events.tell("state", state="idle")
-
-    def _value(self, site: Site) -> Any:
-        """The golden tensor of a site: the one that was kept, else from a run up to it."""
-        golden = self._golden
-        if golden is None:
-            raise LookupError("the session was closed")
-        index = -1 if site.index is None else site.index
-        key: SiteKey = (site.op, site.counted, site.call, site.output, index)
-        kept = golden.result.kept.get(key)
-        if kept is None or kept.whole is None:
-            store = ValueStore(0, always={key})
-            with self._running("tracing"):
-                golden.snapshot.restore()
-                run_step(self._setup, 0, store=store, statistics=False)
-            kept = store.kept.get(key)
-        if kept is None or kept.whole is None:
-            raise LookupError(f"{site} holds no values that can be read")
-        return kept.whole.clone()
 
     # the plan
 
@@ -276,7 +217,7 @@ class Session:
             FaultWarning: The golden run made no such call; it may stay ``not_injected``.
         """
         fault = Fault(
-            id=self._free_id() if id is None else id,
+            id=self._book.free_id() if id is None else id,
             target=site.target if isinstance(site, Site) else Target.parse(site),
             model=model,
             parameters=parameters,
@@ -296,15 +237,7 @@ class Session:
 
     def add(self, fault: Fault) -> Fault:
         """Add a whole fault to the plan, in place of its namesake; see `arm`."""
-        arming.check_filters(fault, self.model)
-        if self.golden is not None:
-            warning = arming.check_fault(fault, self.golden)
-            if warning:
-                warnings.warn(f"{fault.id}: {warning}", FaultWarning, stacklevel=3)
-            if fault.anchor is None:
-                fault = replace(fault, anchor=arming.anchored(fault, self.golden))
-        self._change(self._plan.with_fault(fault))
-        return fault
+        return self._book.add(fault, self.model, self.golden)
 
     def disarm(self, fault: Fault | str | None = None) -> None:
         """Take one fault out of the plan, or all of them.
@@ -312,69 +245,36 @@ class Session:
         Raises:
             SessionError: The plan holds no such fault.
         """
-        if fault is None:
-            self._change(replace(self._plan, faults=()))
-            return
-        self._change(self._plan.without(self._known(fault)))
+        plan = self.plan
+        kept = replace(plan, faults=()) if fault is None else plan.without(self._book.known(fault))
+        self._book.put(kept)
 
-    def set_enabled(self, fault: Fault | str, enabled: bool) -> Fault:  # a switch
+    def set_enabled(self, fault: Fault | str, enabled: bool) -> Fault:
         """Switch a fault of the plan on or off; gives it back as it stands.
 
         Raises:
             SessionError: The plan holds no such fault.
         """
-        changed = replace(self._plan[self._known(fault)], enabled=enabled)
-        self._change(self._plan.with_fault(changed))
+        changed = replace(self.plan[self._book.known(fault)], enabled=enabled)
+        self._book.put(self.plan.with_fault(changed))
         return changed
 
     def load_plan(self, source: FaultPlan | str | Path | dict[str, Any]) -> FaultPlan:
         """Put a whole plan in place of this one, from a plan, a path or a mapping."""
-        plan = source if isinstance(source, FaultPlan) else FaultPlan.load(source)
-        for fault in plan:
-            arming.check_filters(fault, self.model)
-        self._change(plan)
-        return plan
+        return self._book.load(source, self.model)
 
     def undo(self) -> FaultPlan:
         """Take back the last change of the plan, if there is one."""
-        return self._step_back(self._done, self._undone)
+        return self._book.undo()
 
     def redo(self) -> FaultPlan:
         """Do again what was taken back last, if there is any."""
-        return self._step_back(self._undone, self._done)
-
-    def _step_back(self, source: list[FaultPlan], target: list[FaultPlan]) -> FaultPlan:
-        if source:
-            target.append(self._plan)
-            self._plan = source.pop()
-            self._events.tell("plan", plan=self._plan)
-        return self._plan
-
-    def _change(self, plan: FaultPlan) -> None:
-        self._done.append(self._plan)
-        self._undone.clear()
-        self._plan = plan
-        self._events.tell("plan", plan=plan)
-
-    def _known(self, fault: Fault | str) -> str:
-        name = fault.id if isinstance(fault, Fault) else fault
-        ids = [known.id for known in self._plan]
-        if name not in ids:
-            raise SessionError(f"no fault {name!r} is armed{did_you_mean(name, ids)}")
-        return name
-
-    def _free_id(self) -> str:
-        taken = {fault.id for fault in self._plan}
-        return next(f"f{n}" for n in range(1, len(taken) + 2) if f"f{n}" not in taken)
+        return self._book.redo()
 
     # faces
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
-        """Tell a listener ``(event, payload)`` of what the session does.
-
-        Returns:
-            Call it to be told no more; see `fi_notebook.session.events` for the events.
-        """
+        """Tell a listener ``(event, payload)`` of all in `session.events`, until undone."""
         return self._events.subscribe(listener)
 
     def cancel(self) -> None:
@@ -391,32 +291,26 @@ class Session:
         return explorer_of(self)
 
     def save_html(self, path: str | Path) -> Path:
-        """Write the whole exploration as one file that opens offline.
-
-        Raises:
-            SessionError: Nothing was traced yet.
-        """
+        """Write the whole exploration as one file that opens offline; traces if need be."""
         from fi_notebook.report.export import save_html
 
-        if self.golden is None:
-            raise SessionError("nothing was traced yet; call trace() first")
+        self._golden = self._golden or self._traced()
         return save_html(self, path)
 
 
-def _optimizers(optimizer: Optimizer | Iterable[Optimizer] | None) -> tuple[Optimizer, ...]:
-    if optimizer is None:
-        return ()
-    return (optimizer,) if isinstance(optimizer, Optimizer) else tuple(optimizer)
-
-
-def _check_arguments(step: object, model: object, optimizers: Sequence[object]) -> None:
+def _checked(step: object, model: object, optimizer: Any) -> tuple[Optimizer, ...]:
+    """The optimizers, where all arguments are what they should be."""
     if not callable(step):
         raise TypeError(f"step is {type(step).__name__}; expected a callable that runs one step")
     if not isinstance(model, nn.Module):
         raise TypeError(f"model is {type(model).__name__}; expected a torch.nn.Module")
-    for optimizer in optimizers:
-        if not isinstance(optimizer, Optimizer):
+    if optimizer is None:
+        return ()
+    optimizers = tuple(optimizer) if isinstance(optimizer, Iterable) else (optimizer,)
+    for each in optimizers:
+        if not isinstance(each, Optimizer):
             raise TypeError(
-                f"optimizer holds {type(optimizer).__name__}; expected torch optimizers "
+                f"optimizer holds {type(each).__name__}; expected torch optimizers "
                 "(give schedulers and scalers as state=[…])"
             )
+    return optimizers

@@ -1,0 +1,115 @@
+"""The plan of a session while it is made: checked, changed, undone and done again.
+
+book = PlanBook(events)
+book.add(fault, model, golden)      # checked against both; anchored where it was clicked
+book.undo()
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from typing import Any
+
+from torch import nn
+
+from fi_notebook.core.fault import Fault, FaultPlan
+from fi_notebook.core.trace import Trace
+from fi_notebook.engine import arming
+from fi_notebook.errors import SessionError, did_you_mean
+from fi_notebook.session.events import Events
+
+__all__ = ["FaultWarning", "PlanBook"]
+
+
+class FaultWarning(UserWarning):
+    """A fault was armed that the golden run gives no occasion to fire."""
+
+
+class PlanBook:
+    """A plan, what it was before, and what was taken back.
+
+    Args:
+        events: Who is told of changes.
+    """
+
+    def __init__(self, events: Events) -> None:
+        """Start with an empty plan."""
+        self.plan = FaultPlan()
+        self._events = events
+        self._done: list[FaultPlan] = []
+        self._undone: list[FaultPlan] = []
+
+    def add(self, fault: Fault, model: nn.Module, golden: Trace | None) -> Fault:
+        """Add a fault in place of its namesake; gives it back as it stands.
+
+        Args:
+            fault: The fault.
+            model: The model whose modules it may name.
+            golden: The golden run that it is judged against, if there is one.
+
+        Raises:
+            SiteError: A module, phase or line that cannot be.
+            FaultError: A model, parameter or elements that cannot be.
+
+        Warns:
+            FaultWarning: The golden run made no such call.
+        """
+        arming.check_filters(fault, model)
+        if golden is not None:
+            warning = arming.check_fault(fault, golden)
+            if warning:
+                warnings.warn(f"{fault.id}: {warning}", FaultWarning, stacklevel=4)
+            if fault.anchor is None:
+                fault = replace(fault, anchor=arming.anchored(fault, golden))
+        self.put(self.plan.with_fault(fault))
+        return fault
+
+    def load(self, source: Any, model: nn.Module) -> FaultPlan:
+        """Put a whole plan in place of this one, from a plan, a path or a mapping."""
+        plan = source if isinstance(source, FaultPlan) else FaultPlan.load(source)
+        for fault in plan:
+            arming.check_filters(fault, model)
+        self.put(plan)
+        return plan
+
+    def put(self, plan: FaultPlan) -> None:
+        """Put a plan in place of this one."""
+        self._done.append(self.plan)
+        self._undone.clear()
+        self._set(plan)
+
+    def undo(self) -> FaultPlan:
+        """Take back the last change, if there is one."""
+        return self._step(self._done, self._undone)
+
+    def redo(self) -> FaultPlan:
+        """Do again what was taken back last, if there is any."""
+        return self._step(self._undone, self._done)
+
+    def _step(self, source: list[FaultPlan], target: list[FaultPlan]) -> FaultPlan:
+        if source:
+            target.append(self.plan)
+            self._set(source.pop())
+        return self.plan
+
+    def _set(self, plan: FaultPlan) -> None:
+        self.plan = plan
+        self._events.tell("plan", plan=plan)
+
+    def known(self, fault: Fault | str) -> str:
+        """Id of a fault of the plan.
+
+        Raises:
+            SessionError: The plan holds no such fault; names the nearest.
+        """
+        name = fault.id if isinstance(fault, Fault) else fault
+        ids = [known.id for known in self.plan]
+        if name not in ids:
+            raise SessionError(f"no fault {name!r} is armed{did_you_mean(name, ids)}")
+        return name
+
+    def free_id(self) -> str:
+        """The first of ``f1``, ``f2``, … that no fault has."""
+        taken = {fault.id for fault in self.plan}
+        return next(f"f{n}" for n in range(1, len(self.plan) + 2) if f"f{n}" not in taken)

@@ -1,0 +1,93 @@
+"""What a session runs, and how everything is put back afterwards.
+
+    with stage.running("tracing") as snapshot:
+        …                       # runs of the step
+    # here model, optimizers, state and generators are as they were, whatever happened
+
+Optimizers that nobody named are found when they step, recorded just before, and belong
+to the stage from then on.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from torch.optim import Optimizer
+
+from fi_notebook.engine.replay import Setup
+from fi_notebook.engine.snapshot import Snapshot
+from fi_notebook.session.events import Cancelled, Events, Progress, SessionCancelled
+from fi_notebook.session.exclusive import exclusive
+
+__all__ = ["Stage"]
+
+
+class Stage:
+    """One model with its step, its optimizers and what else a step changes.
+
+    Args:
+        setup: What is run.
+        state: What else is put back: schedulers, scalers, generators.
+        events: Who is told.
+    """
+
+    def __init__(self, setup: Setup, state: Sequence[Any], events: Events) -> None:
+        """Run nothing yet."""
+        self.setup = setup
+        self.events = events
+        self._state = tuple(state)
+        self._snapshots: list[Snapshot] = []
+
+    @contextmanager
+    def running(self, name: str) -> Iterator[Snapshot]:
+        """Hold the model, and put everything back when the block is left, however.
+
+        Args:
+            name: What the session does meanwhile, for who listens.
+
+        Raises:
+            SessionError: Another run of this model is going on.
+            SessionCancelled: It was cancelled; everything is as it was before.
+        """
+        with self.setup.interrupts, exclusive(self.setup.model):
+            snapshot = Snapshot.take([self.setup.model, *self.setup.optimizers, *self._state])
+            self._snapshots = [snapshot]
+            self.events.stop.clear()
+            self.events.tell("state", state=name)
+            try:
+                yield snapshot
+            except Cancelled:
+                raise SessionCancelled("cancelled; everything is as it was before") from None
+            except Exception as error:
+                self.events.tell("error", error=str(error), traceback=traceback.format_exc())
+                raise
+            finally:
+                self._snapshots = []
+                snapshot.restore()
+                self.events.tell("state", state="idle")
+
+    def adopting(self, *more: Snapshot) -> Callable[[Optimizer], None]:
+        """What is to be called before an optimizer steps: it records one that is new.
+
+        Args:
+            *more: Snapshots that shall hold it too, beside that of the running block.
+        """
+
+        def adopt(optimizer: Optimizer) -> None:
+            if any(known is optimizer for known in self.setup.optimizers):
+                return
+            self.setup = replace(self.setup, optimizers=(*self.setup.optimizers, optimizer))
+            for snapshot in dict.fromkeys((*self._snapshots, *more)):
+                snapshot.add(optimizer)
+
+        return adopt
+
+    def progress(self, run: str, step: int = 0, steps: int = 1, calls: int = 0) -> Progress:
+        """What is to be called before each call of a run."""
+        told = Progress(self.events, run, steps, calls, self.setup.interrupts)
+        told.step = step
+        return told
