@@ -52,7 +52,7 @@ DIRECTIONS: Mapping[str, tuple[str, ...]] = {
 }
 """The phases of each direction; ``both`` is forward and backward and nothing else."""
 
-SCOPES = ("value", "storage")
+SCOPES = ("value", "storage", "contribution")
 VERBOSITIES = ("quiet", "normal", "verbose")
 
 
@@ -207,6 +207,7 @@ class PlanForm(Form):
     faults: tuple[FaultForm, ...] = Field(default=(), strict=False)
     modules: _Modules | None = None
     code: _Code = ()
+    phases: _Phases = ()
     log_steps: _Steps | None = None
     ignore: _Operators | None = None
     verbosity: _Verbosity = "normal"

@@ -197,7 +197,13 @@ def _from_first(form: FirstForm) -> FaultPlan:
         for number, target in enumerate(targets, start=1)
     )
     logged = form.modules if targets or form.modules is not None else ("",)
-    return FaultPlan(faults, modules=logged, code=form.code, log_steps=form.steps)
+    return FaultPlan(
+        faults,
+        modules=logged,
+        code=form.code,
+        phases=DIRECTIONS[form.direction],
+        log_steps=form.steps,
+    )
 
 
 def _widest(targets: list[Target]) -> list[Target]:
@@ -225,6 +231,7 @@ def _from_second(form: PlanForm) -> FaultPlan:
         faults=tuple(_fault(fault, fault.id or next(free)) for fault in form.faults),
         modules=form.modules,
         code=form.code,
+        phases=form.phases,
         log_steps=form.log_steps,
         ignore=form.ignore,
         verbosity=form.verbosity,

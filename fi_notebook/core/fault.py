@@ -62,7 +62,8 @@ class Fault:
         code: Source-line filter such as ``run.py[83]``; empty is no filter.
         phases: Phases in which it may strike; empty is all of them.
         scope: ``value`` (only readers of this output see it) or ``storage``
-            (a view's base is written, so that the fault persists).
+            (a view's base is written, so that the fault persists) or ``contribution``
+            (what this rank gives to a collective, before the call).
         micro_batches: In which root forwards of a step, from 0; None is all.
         probability: Chance of each firing, drawn from the fault's own generator.
         times: How many times it fires at most, over the whole run; None is no limit.
@@ -109,6 +110,7 @@ class FaultPlan:
         modules: Modules whose calls are logged; None is every module that a fault
             names.
         code: Source lines whose calls are logged; empty is everywhere.
+        phases: Phases whose calls are logged; empty is all of them.
         log_steps: Steps whose calls are logged although no fault is due in them.
         ignore: Operator packets that are counted but not logged, and struck only
             where a target names them; None is the stated default.
@@ -118,6 +120,7 @@ class FaultPlan:
     faults: tuple[Fault, ...] = ()
     modules: tuple[str, ...] | None = None
     code: tuple[str, ...] = ()
+    phases: tuple[str, ...] = ()
     log_steps: Steps | None = None
     ignore: tuple[str, ...] | None = None
     verbosity: str = "normal"

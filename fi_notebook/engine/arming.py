@@ -16,13 +16,14 @@ from fi_notebook.core.fault import Anchor, Fault
 from fi_notebook.core.match import CodeFilter, check_modules
 from fi_notebook.core.site import PHASES, Site
 from fi_notebook.core.trace import FLAGS, Trace
+from fi_notebook.engine.collectives import is_collective, qualified_operator
 from fi_notebook.engine.modules import ModuleTable
 from fi_notebook.engine.stored import stored_names
 from fi_notebook.errors import FaultError, SiteError, did_you_mean
 
 __all__ = ["anchored", "check_fault", "check_filters", "sites_of"]
 
-_SCOPES = ("value", "storage")
+_SCOPES = ("value", "storage", "contribution")
 _IN_PLACE, _VIEW, _COLLECTIVE, _UNSAFE = (
     1 << FLAGS.index(name) for name in ("in place", "view", "collective", "unsafe view")
 )
@@ -50,10 +51,22 @@ def check_filters(fault: Fault, model: nn.Module) -> None:
             raise SiteError(f"no phase {phase!r}{did_you_mean(phase, PHASES)}")
     if fault.scope not in _SCOPES:
         raise FaultError(f"no scope {fault.scope!r}{did_you_mean(fault.scope, _SCOPES)}")
+    _check_ranks(fault)
     if not 0 <= fault.probability <= 1:
         raise FaultError(f"probability is {fault.probability}; expected a number from 0 to 1")
     if fault.times is not None and fault.times < 1:
         raise FaultError(f"times is {fault.times}; expected a number from 1, or None for no limit")
+
+
+def _check_ranks(fault: Fault) -> None:
+    """Refuse what makes ranks wait for each other for ever, and contributions to nothing."""
+    if fault.model == "wrong_reduction" and fault.ranks is not None:
+        raise FaultError("wrong_reduction is made by all ranks together; leave ranks out")
+    if fault.scope == "contribution" and not is_collective(qualified_operator(fault.target.op)):
+        raise FaultError(
+            f"scope 'contribution' is for collectives; {str(fault.target)!r} is none; "
+            f"expected one such as 'c10d::allreduce_'"
+        )
 
 
 def _check_stored(fault: Fault, model: nn.Module) -> None:

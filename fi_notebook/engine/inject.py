@@ -20,7 +20,6 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch.autograd.grad_mode import _unsafe_preserve_version_counter
 
 from fi_notebook import faults
 from fi_notebook.core.fault import Fault
@@ -84,7 +83,6 @@ class Striker:
                 self._by_op.setdefault(aim.op, []).append(aim)
         self._struck_views: StorageMap[int] = StorageMap()
         self._memory = Memory()
-        self._saved: list[tuple[torch.Tensor, torch.Tensor]] = []
         self.ranks = RankStriker(self)
 
     def due(self, step: int) -> bool:
@@ -102,6 +100,8 @@ class Striker:
 
     def not_injected(self) -> tuple[NotInjected, ...]:
         """Every enabled fault that never fired, with the reason."""
+        for aim in self.aims:
+            aim.last_step = max(aim.last_step, self.watch.clock.step)
         return tuple(
             NotInjected(aim.fault.id, aim.reason())
             for aim in self.aims
@@ -114,13 +114,9 @@ class Striker:
         aims = self._by_op.get(call.op)
         if aims is None:
             return
-        self._saved = []
-        for aim in aims:
-            if "call" in aim.needs and aim.at(call):
-                self._saved = [
-                    (tensor, tensor.detach().clone())
-                    for tensor in tensors_in(written(call.func, call.args, call.kwargs))
-                ]
+        self._memory.save_written(
+            call if any("call" in a.needs and a.at(call) for a in aims) else None
+        )
         if is_collective(call.op):
             self.ranks.before(call, aims)
 
@@ -224,42 +220,15 @@ class Striker:
 
     def corruption(self, fault: Fault, call: Call, output: Output) -> faults.Corruption:
         """What a fault does to an output."""
-        tensor = output.tensor
-        context = faults.Context(
-            inputs=tuple(tensors_in((*call.args, *call.kwargs.values()))),
-            previous=self._previous_value(fault, call, output),
-        )
-        generator = self.generator(fault, call, output, device=tensor.device)
+        generator = self.generator(fault, call, output, device=output.tensor.device)
         return faults.corrupt(
-            tensor, fault.model, fault.parameters, fault.elements, generator, context
+            output.tensor,
+            fault.model,
+            fault.parameters,
+            fault.elements,
+            generator,
+            self._memory.context(fault, call, output),
         )
-
-    def _previous_value(self, fault: Fault, call: Call, output: Output) -> torch.Tensor | None:
-        needs = faults.get(fault.model).needs
-        if "call" in needs:
-            return self._instead(fault, call, output)
-        if "previous" in needs:
-            return self._memory.before(fault.id, call, output)
-        return None
-
-    def _instead(self, fault: Fault, call: Call, output: Output) -> torch.Tensor | None:
-        """What an in-place call would have left had it not run, or run twice."""
-        before = next((b for t, b in self._saved if t is output.tensor), None)
-        if before is None:
-            raise FaultError(
-                f"{fault.model!r} needs a call that writes an argument; {call.op} writes none"
-            )
-        if fault.model != "duplicate":
-            return before
-        if is_collective(call.op):
-            raise FaultError(
-                f"one rank cannot make {call.op} twice: the others would wait; use duplicate_rank"
-            )
-        once = output.tensor.detach().clone()
-        call.func(*call.args, **call.kwargs)
-        twice = output.tensor.detach().clone()
-        output.tensor.detach().copy_(once)
-        return twice
 
     def _look(self, tensor: torch.Tensor) -> tuple[TensorStats, torch.Tensor | None]:
         """Statistics of a tensor now, and a copy where tensors are kept."""
@@ -349,6 +318,5 @@ def _kind(call: Call, output: Output) -> str:
 
 def _written(target: torch.Tensor, corruption: faults.Corruption) -> torch.Tensor:
     """The tensor with the fault in it; autograd is not told."""
-    with _unsafe_preserve_version_counter(target):
-        corruption.write_into(target)
+    corruption.write_into(target)
     return target

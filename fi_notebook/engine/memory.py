@@ -1,4 +1,8 @@
-"""What sites held before, for the fault models that put old values in place of new ones.
+"""What fault models may look at beside the values: inputs, and what there was before.
+
+    stale         what the site held before
+    skip_update   what an in-place call wrote over
+    duplicate     what a second in-place call would have left
 
 The value before is that of the same site in an earlier step, where one was seen, else
 that of the operator's previous call.
@@ -11,8 +15,13 @@ from __future__ import annotations
 
 import torch
 
+from fi_notebook import faults
+from fi_notebook.core.fault import Fault
+from fi_notebook.engine.collectives import is_collective
 from fi_notebook.engine.intercept import Call
-from fi_notebook.engine.outputs import Output
+from fi_notebook.engine.outputs import Output, written
+from fi_notebook.engine.storages import tensors_in
+from fi_notebook.errors import FaultError
 
 __all__ = ["Memory"]
 
@@ -24,6 +33,45 @@ class Memory:
         """Start with nothing seen."""
         self._latest: dict[tuple[str, str, int, int | None], torch.Tensor] = {}
         self._sites: dict[tuple[str, str, int, int, int | None], torch.Tensor] = {}
+        self._written: list[tuple[torch.Tensor, torch.Tensor]] = []
+
+    def save_written(self, call: Call | None) -> None:
+        """Copy what a call is about to write, or forget what was copied."""
+        found = () if call is None else tensors_in(written(call.func, call.args, call.kwargs))
+        self._written = [(tensor, tensor.detach().clone()) for tensor in found]
+
+    def context(self, fault: Fault, call: Call, output: Output) -> faults.Context:
+        """What a fault's model may look at.
+
+        Raises:
+            FaultError: The model needs a call that writes, and this one does not.
+        """
+        needs, previous = faults.get(fault.model).needs, None
+        if "call" in needs:
+            previous = self._instead(fault, call, output)
+        elif "previous" in needs:
+            previous = self.before(fault.id, call, output)
+        inputs = tuple(tensors_in((*call.args, *call.kwargs.values())))
+        return faults.Context(inputs=inputs, previous=previous)
+
+    def _instead(self, fault: Fault, call: Call, output: Output) -> torch.Tensor:
+        """What an in-place call would have left had it not run, or run twice."""
+        before = next((b for t, b in self._written if t is output.tensor), None)
+        if before is None:
+            raise FaultError(
+                f"{fault.model!r} needs a call that writes an argument; {call.op} writes none"
+            )
+        if fault.model != "duplicate":
+            return before
+        if is_collective(call.op):
+            raise FaultError(
+                f"one rank cannot make {call.op} twice: the others would wait; use duplicate_rank"
+            )
+        once = output.tensor.detach().clone()
+        call.func(*call.args, **call.kwargs)
+        twice = output.tensor.detach().clone()
+        output.tensor.detach().copy_(once)
+        return twice
 
     def keep(self, fault: str, call: Call, output: Output, *, numbered: bool) -> None:
         """Remember a copy of what a site holds now.

@@ -15,6 +15,7 @@ before it is struck; such a fault is reported as not injected.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -170,9 +171,8 @@ class RankStriker:
         others = reduced(given, call.op, aim.fault.parameters["op"])
         for output, other in zip(made, others, strict=True):
             if aim.takes(output) and self._striker.comes_up(aim, call, output):
-                self._striker.strike_output(
-                    aim, call, output, lambda o=output, t=other: self._replaced(aim, call, o, t)
-                )
+                replace = partial(self._replaced, aim, call, output, other)
+                self._striker.strike_output(aim, call, output, replace)
 
     def _replaced(
         self, aim: Aim, call: Call, output: Output, other: torch.Tensor
@@ -201,12 +201,8 @@ class RankStriker:
             if any(_overlap(output.tensor, tensor) for tensor in read):
                 self._late.remove(one)
                 aim.refusal = ""
-                self._striker.strike_output(
-                    aim,
-                    origin,
-                    output,
-                    lambda a=aim, c=origin, o=output: self._striker.corruption(a.fault, c, o),
-                )
+                corrupt = partial(self._striker.corruption, aim.fault, origin, output)
+                self._striker.strike_output(aim, origin, output, corrupt)
 
 
 def gives(aim: Aim, call: Call) -> bool:
@@ -259,5 +255,5 @@ def _extent(tensor: torch.Tensor) -> tuple[int, int]:
     """First and past-the-last byte of a tensor in its storage."""
     size = tensor.element_size()
     reach = sum((n - 1) * step for n, step in zip(tensor.shape, tensor.stride(), strict=True))
-    first = tensor.storage_offset() * size
-    return first, first + (reach + 1) * size if tensor.numel() else first
+    first = int(tensor.storage_offset()) * size
+    return first, first + (int(reach) + 1) * size if tensor.numel() else first
