@@ -34,6 +34,7 @@ class Aim:
         reached: Highest number that a call of its operator had in a due step.
         last_step: The last step that was seen, -1 before the first.
         refusal: Why it did not fire where it was due, or ``""``.
+        last_output: The last output of a chosen call that it did not choose, or ``""``.
         op: The operator that it is at; ``c10d::`` may be left out of a target.
         needs: What its fault model needs.
         of_ranks: Whether its fault model is of the ranks of a collective.
@@ -46,6 +47,7 @@ class Aim:
     reached: int = 0
     last_step: int = -1
     refusal: str = ""
+    last_output: str = ""
     op: str = ""
     needs: tuple[str, ...] = ()
     of_ranks: bool = False
@@ -169,7 +171,11 @@ class Aim:
     def takes(self, output: Output) -> bool:
         """Whether it chooses an output of a chosen call."""
         target = self.fault.target
-        return target.output in (None, output.output) and target.index in (None, output.index)
+        taken = target.output in (None, output.output) and target.index in (None, output.index)
+        if not taken:
+            index = "" if output.index is None else f"[{output.index}]"
+            self.last_output = f"{output.output}{index}"
+        return taken
 
     def reason(self) -> str:
         """Why it never fired, in one plain clause."""
@@ -187,6 +193,8 @@ class Aim:
             return f"no call of {target.op!r} was made in step {fault.steps}"
         if target.call is not None and self.reached < target.call:
             return f"asked for call {target.call} of {target.op}, {self.reached} were made"
+        if self.last_output:
+            return f"asked for {str(target)!r}; the last output of that call is {self.last_output}"
         if fault.probability < 1:
             return f"its probability of {fault.probability} never came up"
         return (

@@ -131,6 +131,7 @@ def _ordered(values: torch.Tensor) -> torch.Tensor:
 
 def difference(name: str, golden: torch.Tensor, faulty: torch.Tensor) -> Difference:
     """How far one named tensor is from the golden one."""
+    golden, faulty = dense(golden), dense(faulty)
     if golden.shape != faulty.shape or golden.dtype != faulty.dtype:
         return Difference(name, equal=False, numel=faulty.numel(), note="other shape or dtype")
     found = measure(golden, faulty)
@@ -147,6 +148,11 @@ def difference(name: str, golden: torch.Tensor, faulty: torch.Tensor) -> Differe
         golden=float(golden) if scalar else math.nan,
         faulty=float(faulty) if scalar else math.nan,
     )
+
+
+def dense(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor with strides: a sparse gradient is written out."""
+    return tensor if tensor.layout == torch.strided else tensor.detach().to_dense()
 
 
 def differences(

@@ -200,6 +200,7 @@ def run_step(
 def _observed(setup: Setup, number: int, mode: Interceptor) -> Any:
     """Run the step with every hook on, and off again whatever happens."""
     grad_mode, default = torch.is_grad_enabled(), torch.get_default_dtype()
+    torch.clear_autocast_cache()  # around a session it would carry casts from run to run
     mode.watch.install()
     try:
         entered = Entered(mode)
@@ -209,6 +210,7 @@ def _observed(setup: Setup, number: int, mode: Interceptor) -> Any:
             entered.leave()
     finally:
         mode.watch.remove()
+        torch.clear_autocast_cache()
         torch.set_grad_enabled(grad_mode)
         torch.set_default_dtype(default)
 

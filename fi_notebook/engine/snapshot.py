@@ -33,12 +33,16 @@ from typing import Any
 import numpy as np
 import torch
 from torch import nn
+from torch.nn.parameter import is_lazy
 from torch.optim import Optimizer
 from torch.utils._python_dispatch import _disable_current_modes
 
 from fi_notebook.engine.storages import storage_of
 
 __all__ = ["Generators", "Snapshot", "uninterrupted"]
+
+
+_GENERATORS = (torch.Generator, np.random.Generator, random.Random)
 
 
 @dataclass(frozen=True)
@@ -165,6 +169,8 @@ class Snapshot:
             self._value(thing)
         elif hasattr(thing, "__dict__"):
             self._seen[id(thing)] = thing
+            if isinstance(thing, nn.Module):  # a lazy one becomes another class
+                self._calls.append(partial(setattr, thing, "__class__", type(thing)))
             self._value(thing.__dict__)
         elif hasattr(thing, "state_dict"):
             saved = copy.deepcopy(thing.state_dict())
@@ -174,7 +180,7 @@ class Snapshot:
         """Record what a container or attribute holds."""
         if isinstance(value, torch.Tensor):
             self._tensor(value)
-        elif isinstance(value, (nn.Module, Optimizer, torch.Generator)):
+        elif isinstance(value, (nn.Module, Optimizer, *_GENERATORS)):
             self._object(value)
         elif isinstance(value, tuple):
             for item in value:
@@ -199,6 +205,9 @@ class Snapshot:
         if id(tensor) in self._seen:
             return
         self._seen[id(tensor)] = tensor
+        if is_lazy(tensor):
+            self._calls.append(partial(_unmaterialise, tensor, type(tensor)))
+            return
         local = getattr(tensor, "_local_tensor", None)
         if isinstance(local, torch.Tensor):  # DTensor: the shard is what is written
             self._tensor(local)
@@ -219,6 +228,14 @@ class Snapshot:
     def _opaque(self, tensor: torch.Tensor) -> None:
         saved = tensor.detach().clone()
         self._calls.append(partial(tensor.detach().copy_, saved))
+
+
+def _unmaterialise(tensor: torch.Tensor, kind: type) -> None:
+    """Make a lazy parameter what it was before its shape was known."""
+    if not is_lazy(tensor):
+        tensor.data = torch.empty(0, device=tensor.device, dtype=tensor.dtype)
+        tensor.grad = None
+        tensor.__class__ = kind
 
 
 def _same_memory(a: torch.Tensor, b: torch.Tensor) -> bool:

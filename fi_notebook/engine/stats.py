@@ -163,5 +163,6 @@ def euclidean_norm(tensors: list[torch.Tensor]) -> float:
 def _square(tensor: torch.Tensor) -> torch.Tensor:
     """Sum of squares in float64, on the host."""
     values = tensor.detach()
+    values = values if values.layout == torch.strided else values.to_dense()
     values = values.abs() if values.is_complex() else values
     return values.double().square().sum().cpu()

@@ -19,10 +19,10 @@ T = TypeVar("T")
 
 
 def storage_of(tensor: torch.Tensor) -> torch.UntypedStorage | None:
-    """The storage of a tensor, or None for kinds that have none (sparse, wrappers)."""
+    """The storage of a tensor, or None for kinds that have none (sparse, wrappers, lazy)."""
     try:
         return tensor.untyped_storage()
-    except (NotImplementedError, RuntimeError):
+    except (NotImplementedError, RuntimeError, ValueError):
         return None
 
 

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
-from torch.autograd.grad_mode import _unsafe_preserve_version_counter
 from torch.optim import Optimizer
 from torch.utils._python_dispatch import _disable_current_modes
 
@@ -69,8 +68,7 @@ class StoredStriker:
                 if kinds is not None and kind not in kinds:
                     kept.append((kind, corruption, tensor))
                     continue
-                with _unsafe_preserve_version_counter(tensor):
-                    _reversed(corruption).write_into(tensor)
+                _reversed(corruption).write_into(tensor)
         self._to_undo = kept[::-1]
 
     def _before_forward(self, _module: nn.Module) -> None:

@@ -24,7 +24,7 @@ from fi_notebook.analysis.tolerance import DEFAULT, Tolerance
 from fi_notebook.core.fault import FaultPlan
 from fi_notebook.core.run import Comparison, Difference, NotInjected, Run, StepRecord
 from fi_notebook.core.trace import Trace
-from fi_notebook.engine.measure import difference, differences
+from fi_notebook.engine.measure import difference, differences, wide
 from fi_notebook.engine.replay import Setup, StepResult, TrainingState, run_step
 from fi_notebook.engine.snapshot import Generators
 from fi_notebook.engine.stats import euclidean_norm
@@ -288,7 +288,7 @@ def _distance(golden: TrainingState | None, faulty: StepResult) -> float:
         for name, value in golden.parameters.items()
         if name in faulty.state.parameters
     ]
-    apart = euclidean_norm([b.double() - a.double() for a, b in pairs if a.shape == b.shape])
+    apart = euclidean_norm([wide(b) - wide(a) for a, b in pairs if a.shape == b.shape])
     return apart / (euclidean_norm([a for a, _ in pairs]) or 1.0)
 
 
@@ -304,7 +304,8 @@ def _evaluated(evaluate: Evaluate, setup: Setup) -> dict[str, float]:
         for module, training in modes:
             module.training = training
     metrics = answer if isinstance(answer, Mapping) else {"metric": answer}
-    return {str(name): float(value) for name, value in metrics.items()}
+    plain = {str(n): v.detach() if isinstance(v, torch.Tensor) else v for n, v in metrics.items()}
+    return {name: float(value) for name, value in plain.items()}
 
 
 def _fired_before(earlier: list[StepResult]) -> dict[str, int]:
