@@ -185,11 +185,11 @@ class Watch:
         for counter in (self.numbers, self.ordinals, self.scope.calls):
             for key in [key for key in counter if key[-1]]:
                 del counter[key]
-        self.parameters.stale = True
+        self.parameters.begin_step()
         self.after_forward = False
 
-    def _leave_model(self) -> None:
-        self.after_forward, self.after_backward = self.clock.begun, False
+    def _leave_model(self, counted: bool) -> None:
+        self.after_forward, self.after_backward = counted, False
 
     def _enter_optimizer(self, optimizer: Optimizer) -> None:
         self.parameters.stale = True
@@ -286,11 +286,10 @@ class Interceptor(TorchDispatchMode):
         """Whether an optimizer is running its closure: that keeps its own phases."""
         if scope is not None and scope.node is node:
             return True
-        return torch.is_grad_enabled() and not any(
-            group.get("differentiable")
-            for o in self.watch.clock.optimizers
-            for group in o.param_groups
-        )
+        if not (self.watch.clock.has_closure and torch.is_grad_enabled()):
+            return False
+        groups = (g for o in self.watch.clock.optimizers for g in o.param_groups)
+        return not any(group.get("differentiable") for group in groups)
 
     def _place_optimizer(self, call: Call) -> None:
         call.phase = OPTIMIZER
@@ -302,7 +301,7 @@ class Interceptor(TorchDispatchMode):
             watch.parameters.refresh(watch.clock.optimizers)
         call.parameter = watch.parameters.of_call(call.args, call.kwargs)
         if not call.parameter and watch.parameters.grown(watch.clock.optimizers):
-            watch.parameters.refresh(watch.clock.optimizers)  # state made on the first step
+            watch.parameters.refresh(watch.clock.optimizers)  # state was made since
             call.parameter = watch.parameters.of_call(call.args, call.kwargs)
         owner = watch.parameters.parameters.get(call.parameter)
         call.module, call.module_call = watch.table.owner(owner), 0

@@ -95,14 +95,14 @@ class ModuleScope:
         table: The modules of the model.
         entering: Called before an outermost forward of the model, with the module;
             says whether its calls take numbers of the step.
-        left: Called after that forward.
+        left: Called after that forward, with whether its calls took numbers.
     """
 
     def __init__(
         self,
         table: ModuleTable,
         entering: Callable[[nn.Module], bool],
-        left: Callable[[], None],
+        left: Callable[[bool], None],
     ) -> None:
         """Install nothing yet; see `install`."""
         self.table = table
@@ -160,4 +160,4 @@ class ModuleScope:
             return
         scope = stack.pop()
         if not stack and scope.node is None:
-            self._left()
+            self._left(scope.counted)

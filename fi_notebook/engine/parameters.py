@@ -33,12 +33,18 @@ class ParameterScope:
         self.parameters = dict(model.named_parameters())
         self._names = {id(parameter): name for name, parameter in self.parameters.items()}
         self._known: StorageMap[str] = StorageMap()
+        self._inherited: StorageMap[str] = StorageMap()
         self._states = 0
         self.stale = True
 
     def name(self, parameter: torch.Tensor | None) -> str:
         """Name of a parameter of the model, or ``""``."""
         return self._names.get(id(parameter), "")
+
+    def begin_step(self) -> None:
+        """Forget what results inherited in the step before."""
+        self._inherited.clear()
+        self.stale = True
 
     def refresh(self, optimizers: Sequence[Optimizer]) -> None:
         """Learn the storages of parameters, gradients and optimizer state anew."""
@@ -64,7 +70,7 @@ class ParameterScope:
 
     def of(self, tensor: torch.Tensor) -> str:
         """Parameter that a tensor belongs to, ``*`` for several, or ``""``."""
-        return self._known.get(tensor) or ""
+        return self._known.get(tensor) or self._inherited.get(tensor) or ""
 
     def at(self, reference: StorageWeakRef) -> str:
         """Parameter that a storage belongs to, or ``""``."""
@@ -86,7 +92,7 @@ class ParameterScope:
     def inherit(self, tensor: torch.Tensor, name: str) -> None:
         """Let a result belong to the parameter of its inputs."""
         if name and not self.of(tensor):
-            self._known.set(tensor, name)
+            self._inherited.set(tensor, name)
 
 
 def _entries(optimizers: Sequence[Optimizer]) -> int:

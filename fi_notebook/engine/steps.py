@@ -59,6 +59,7 @@ class StepClock:
         self.optimizers: list[Optimizer] = []
         self.optimizer_depth = 0
         self._optimizer_nodes: list[Any] = []
+        self._closures: list[bool] = []
         self._one_step = one_step
         self._due = True
         self._forwards = 0  # since an optimizer last stepped
@@ -81,6 +82,7 @@ class StepClock:
             self._handles.pop().remove()
         _unwatch_zero_grad(self)
         self._optimizer_nodes.clear()
+        self._closures.clear()
 
     @property
     def begun(self) -> bool:
@@ -147,17 +149,25 @@ class StepClock:
         nodes = self._optimizer_nodes
         return bool(nodes) and torch._C._current_autograd_node() is nodes[-1]
 
+    @property
+    def has_closure(self) -> bool:
+        """Whether the optimizer that is stepping now was given a closure."""
+        return bool(self._closures) and self._closures[-1]
+
     def owns(self, optimizer: Optimizer) -> bool:
         """Whether an optimizer holds parameters of the model."""
         mine = {id(parameter) for parameter in self.model.parameters()}
         return any(id(p) in mine for group in optimizer.param_groups for p in group["params"])
 
-    def _before_step(self, optimizer: Optimizer, _args: Any, _kwargs: Any) -> None:
+    def _before_step(
+        self, optimizer: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
         if not self.owns(optimizer):
             return
         if not any(known is optimizer for known in self.optimizers):
             self.optimizers.append(optimizer)
         self._optimizer_nodes.append(torch._C._current_autograd_node())
+        self._closures.append(any(callable(value) for value in (*args, *kwargs.values())))
         if self.on_optimizer is not None:
             self.on_optimizer(optimizer)
 
@@ -166,6 +176,7 @@ class StepClock:
             return
         if self._optimizer_nodes:
             self._optimizer_nodes.pop()
+            self._closures.pop()
         self._due = self.begun
         if self.on_update is not None:
             self.on_update(optimizer)
@@ -173,6 +184,7 @@ class StepClock:
     def leave_interrupted_optimizer(self) -> None:
         """Forget optimizer steps that raised: a raising closure fires no post hook."""
         self._optimizer_nodes.clear()
+        self._closures.clear()
 
     def cleared(self, parameters: Iterable[torch.Tensor]) -> None:
         """Take note that the gradients of some parameters were cleared."""
