@@ -760,8 +760,9 @@ export class Store {
     const bad = nan.map((n, row) => n + posinf[row] + neginf[row]);
     let total = 0;
     for (const hit of mask) total += hit;
-    const broken = this.errors ? highest(tree, this.errors.bad) : null;
-    this.shown = { tree, found, nodes, total, problem, mask, broken, bad: highest(tree, bad), heat: this.heat(tree) };
+    const broken = this.errors && highest(tree, this.errors.bad);
+    const changed = this.errors && highest(tree, this.errors.changed);
+    this.shown = { tree, found, nodes, total, problem, mask, broken, changed, bad: highest(tree, bad), heat: this.heat(tree) };
     return this.shown;
   }
 
@@ -1335,7 +1336,7 @@ function heatCell(store, shown, node) {
   const leaf = shown.tree.kind[node] === KIND.site;
   if (store.ui.heat === "error" && store.errors) {
     if (shown.broken[node] > 0) return h("span.chip.bad", { title: "NaN or Inf that the golden run does not have" }, leaf ? `NaN/Inf +${count(store.errors.bad[row])}` : "NaN/Inf");
-    if (leaf && store.errors.changed[row] === 0) return h("span.note", { title: "equal bit for bit" }, "=");
+    if (shown.changed[node] === 0) return h("span.note", { title: "equal bit for bit" }, "=");
   } else if (shown.bad[node] > 0) return h("span.chip.bad", null, leaf ? badText(store, row) : "NaN/Inf");
   if (!shown.heat || shown.heat.most[node] < 0) return null;
   const value = shown.heat.most[node];

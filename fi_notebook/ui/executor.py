@@ -30,6 +30,10 @@ _LOG = logging.getLogger("fi_notebook")
 Job = Callable[[], None]
 
 
+def _nothing() -> None:
+    """What is told where nobody asked to be told."""
+
+
 class Executor:
     """Runs jobs one after another on a thread of its own, between the person's cells."""
 
@@ -42,7 +46,7 @@ class Executor:
                 False waits for none.
         """
         self._cancel = cancel
-        self._jobs: deque[Job] = deque()
+        self._jobs: deque[tuple[Job, Job]] = deque()
         self._lock = threading.Condition()
         self._thread: threading.Thread | None = None
         self._context = contextvars.copy_context()
@@ -61,10 +65,15 @@ class Executor:
         """Whether a job is running or waiting."""
         return self._thread is not None
 
-    def submit(self, job: Job) -> None:
-        """Run a job as soon as nothing else runs; the call returns at once."""
+    def submit(self, job: Job, dropped: Job = _nothing) -> None:
+        """Run a job as soon as nothing else runs; the call returns at once.
+
+        Args:
+            job: What is run, on the worker's thread.
+            dropped: Called instead, where the job is dropped before it began.
+        """
         with self._lock:
-            self._jobs.append(job)
+            self._jobs.append((job, dropped))
             if self._thread is None:
                 self._thread = threading.Thread(
                     target=self._context.copy().run, args=(self._work,), name="fi_notebook"
@@ -77,11 +86,18 @@ class Executor:
         with self._lock:
             return self._lock.wait_for(lambda: self._thread is None, timeout)
 
-    def close(self) -> None:
-        """Drop the jobs that wait and let go of the shell."""
+    def drop(self) -> None:
+        """Drop the jobs that wait; the one that runs goes on."""
         with self._lock:
+            waiting = list(self._jobs)
             self._jobs.clear()
             self._lock.notify_all()
+        for _, dropped in waiting:
+            dropped()
+
+    def close(self) -> None:
+        """Drop the jobs that wait and let go of the shell."""
+        self.drop()
         self._watch(False)
 
     def _work(self) -> None:
@@ -95,7 +111,7 @@ class Executor:
         with self._lock:
             self._lock.wait_for(lambda: not self._cell or not self._jobs)
             if self._jobs:
-                return self._jobs.popleft()
+                return self._jobs.popleft()[0]
             self._thread = None
             self._lock.notify_all()
             return None

@@ -12,10 +12,12 @@ Limits: one widget per session; an older session of the same model is shown as s
 from __future__ import annotations
 
 import threading
+import time
 import traceback
 import uuid
 import weakref
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import anywidget
@@ -52,6 +54,7 @@ class Explorer(anywidget.AnyWidget):
         self.session = session
         self.superseded = False
         self.state = "idle"
+        self._begun = time.monotonic()
         self.values: dict[int, Any] = {}
         self.executor = Executor(cancel=session.cancel)
         self.reader = Executor(shell=False)
@@ -120,10 +123,11 @@ class Explorer(anywidget.AnyWidget):
 
     def _show(self, event: str, payload: Mapping[str, Any]) -> None:
         if event == "progress":
-            self.announce("replaying", progress=publish.progress(payload))
+            progress = publish.progress(payload, time.monotonic() - self._begun)
+            self.announce(self.state, progress=progress)
         elif event == "step":
             self._training[payload["run"]].append(payload["record"])
-            self._updates.put("steps", publish.steps(self._training))
+            self._updates.put("steps", partial(publish.steps, self._training))
         elif event == "state":
             self._show_state(payload["state"])
         elif event == "trace":
@@ -140,6 +144,7 @@ class Explorer(anywidget.AnyWidget):
 
     def _show_state(self, state: str) -> None:
         self.state = state
+        self._begun = time.monotonic()
         if state != "idle":
             self._training = {"golden": [], "faulty": []}
         self.announce(state)
@@ -148,7 +153,7 @@ class Explorer(anywidget.AnyWidget):
 
     def _send_updates(self, updates: Mapping[str, Any]) -> None:
         for kind, data in updates.items():
-            self.tell(Message(kind, data))
+            self.tell(Message(kind, data() if callable(data) else data))
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
         """The widget; beside it a static snapshot for where no widget can be shown."""

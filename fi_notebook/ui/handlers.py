@@ -16,6 +16,7 @@ from fi_notebook.core.fault import Fault
 from fi_notebook.core.trace import Trace
 from fi_notebook.errors import SessionError
 from fi_notebook.report.payload import site_payload
+from fi_notebook.session import SessionCancelled
 from fi_notebook.ui import publish, values
 from fi_notebook.ui.messages import Request
 
@@ -43,13 +44,21 @@ def _enqueue(explorer: Explorer, request: Request) -> None:
     """Hand a request to the worker, and say so where it has to wait for a cell."""
     if explorer.executor.cell:
         explorer.announce("queued", f"{explorer.executor.cell} is running")
-    explorer.executor.submit(_job(explorer, request, _STEPPING[request.kind]))
+
+    def dropped() -> None:
+        explorer.fail(SessionError("stopped before it began"), request.id)
+        explorer.announce("idle")
+
+    explorer.executor.submit(_job(explorer, request, _STEPPING[request.kind]), dropped)
 
 
 def _job(explorer: Explorer, request: Request, handler: Handler) -> Callable[[], None]:
     def job() -> None:
         try:
             data = handler(explorer, request)
+        except SessionCancelled as stopped:
+            explorer.reply(request)
+            explorer.announce("idle", str(stopped))
         except Exception as error:  # noqa: BLE001 - shown in the widget, with its traceback
             explorer.fail(error, request.id)
             explorer.announce("idle")
@@ -123,6 +132,7 @@ def _redo(explorer: Explorer, request: Request) -> None:
 
 
 def _stop(explorer: Explorer, request: Request) -> None:
+    explorer.executor.drop()
     explorer.session.cancel()
 
 

@@ -26,7 +26,20 @@ from fi_notebook.ui.messages import Message
 if TYPE_CHECKING:
     from fi_notebook.ui.explorer import Explorer
 
-__all__ = ["everything", "hello", "plan", "plotly", "progress", "run", "steps", "trace"]
+__all__ = [
+    "MOST_STEPS",
+    "everything",
+    "hello",
+    "plan",
+    "plotly",
+    "progress",
+    "run",
+    "steps",
+    "trace",
+]
+
+MOST_STEPS = 200
+"""Steps of a running replay that the page is given at a time."""
 
 
 def everything(explorer: Explorer) -> Iterator[Message]:
@@ -93,18 +106,31 @@ def run(last: Run | None) -> Iterator[Message]:
 
 
 def steps(records: Mapping[str, Sequence[StepRecord]]) -> dict[str, Any]:
-    """The steps that have been run so far."""
-    return steps_payload(records["golden"], records["faulty"])
+    """The steps that have been run so far, thinned to `MOST_STEPS`; the last is always in."""
+    return steps_payload(_thinned(records["golden"]), _thinned(records["faulty"]))
 
 
-def progress(payload: Mapping[str, Any]) -> dict[str, Any]:
-    """How far a replay is, over both runs."""
+def _thinned(records: Sequence[StepRecord]) -> Sequence[StepRecord]:
+    every = len(records) // MOST_STEPS + 1
+    return records[(len(records) - 1) % every :: every] if every > 1 else list(records)
+
+
+def progress(payload: Mapping[str, Any], seconds: float = 0.0) -> dict[str, Any]:
+    """How far a replay is, over both runs.
+
+    Args:
+        payload: The session's ``progress`` event.
+        seconds: How long it has been running.
+    """
     steps_, calls = max(1, payload.get("steps", 1)), max(1, payload.get("calls", 1))
     step, faulty = payload.get("step", 0), payload.get("run") == "faulty"
     within = step + min(1.0, payload.get("call", 0) / calls)
     done = within + (steps_ if faulty else 0)
     text = f"{payload.get('run', '')} step {step + 1} of {steps_}, {payload.get('phase', '')}"
-    return {"done": done, "total": 2 * steps_, "text": text.strip(", ")}
+    left = seconds * (2 * steps_ - done) / done if done else 0.0
+    if left >= 1:
+        text += f", {left:.0f} s left"
+    return {"done": done, "total": 2 * steps_, "text": text}
 
 
 def plotly() -> Message:

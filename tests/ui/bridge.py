@@ -26,7 +26,7 @@ from comm.base_comm import BaseComm
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, ConsoleMessage, Page
 
-__all__ = ["Bridge", "bridged"]
+__all__ = ["Bridge", "bridged", "comms"]
 
 _PAGE = """<!doctype html><meta charset="utf-8"><style id="theme"></style><style id="css"></style>
 <body style="margin:0;padding:8px"><div id="place"></div></body>"""
@@ -129,10 +129,8 @@ class Bridge:
 
 
 @contextmanager
-def bridged(
-    browser: Browser, width: int = 1400, height: int = 760, *, dark: bool = False
-) -> Iterator[Bridge]:
-    """A page and comms that lead to it; both end with the block."""
+def comms() -> Iterator[queue.Queue[tuple[Any, list[str]]]]:
+    """Comms whose custom messages wait in a queue, without any page."""
     waiting: queue.Queue[tuple[Any, list[str]]] = queue.Queue()
 
     def create(**arguments: Any) -> _Comm:
@@ -140,11 +138,19 @@ def bridged(
         made.waiting = waiting
         return made
 
-    _Comm.waiting = waiting  # the opening message is sent while the comm is made
+    with mock.patch("comm.create_comm", create):
+        yield waiting
+
+
+@contextmanager
+def bridged(
+    browser: Browser, width: int = 1400, height: int = 760, *, dark: bool = False
+) -> Iterator[Bridge]:
+    """A page and comms that lead to it; both end with the block."""
     context = browser.new_context(
         viewport={"width": width, "height": height}, color_scheme="dark" if dark else "light"
     )
     context.set_default_timeout(10_000)
-    with mock.patch("comm.create_comm", create):
+    with comms() as waiting:
         yield Bridge(context.new_page(), waiting)
     context.close()

@@ -5,34 +5,12 @@ from __future__ import annotations
 import contextvars
 import threading
 from functools import partial
-from types import SimpleNamespace
 from typing import Any
 
 from fi_notebook.ui.executor import Coalescer, Executor
+from tests.ui.shells import Shell
 
 NAME: contextvars.ContextVar[str] = contextvars.ContextVar("NAME", default="")
-
-
-class Shell:
-    """The events of an IPython shell."""
-
-    def __init__(self) -> None:
-        self.events = self
-        self.heard: dict[str, list[Any]] = {"pre_run_cell": [], "post_run_cell": []}
-
-    def register(self, event: str, hear: Any) -> None:
-        self.heard[event].append(hear)
-
-    def unregister(self, event: str, hear: Any) -> None:
-        self.heard[event].remove(hear)
-
-    def begin(self) -> None:
-        for hear in self.heard["pre_run_cell"]:
-            hear(None)
-
-    def end(self, count: int) -> None:
-        for hear in self.heard["post_run_cell"]:
-            hear(SimpleNamespace(execution_count=count))
 
 
 class TestExecutor:

@@ -1,0 +1,248 @@
+"""Requests and their answers, with a comm and without a page."""
+
+from __future__ import annotations
+
+import base64
+import json
+import queue
+import threading
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fi_notebook.core.fault import FaultPlan
+from fi_notebook.core.run import StepRecord
+from fi_notebook.session import Session
+from fi_notebook.ui import publish
+from fi_notebook.ui.executor import Executor
+from fi_notebook.ui.explorer import Explorer, explorer_of
+from tests import models
+from tests.ui.bridge import comms
+from tests.ui.conftest import traced
+from tests.ui.shells import Shell
+
+
+class Page:
+    """What a page would hear from one widget."""
+
+    def __init__(self, explorer: Explorer, waiting: queue.Queue[Any]) -> None:
+        self.explorer = explorer
+        self.waiting = waiting
+        self.sequence: list[int] = []
+
+    def ask(self, kind: str, number: int = 1, **fields: Any) -> None:
+        """Make a request, as the comm delivers it."""
+        content = {"kind": kind, "id": number, **fields}
+        self.explorer.comm.handle_msg(
+            {"content": {"data": {"method": "custom", "content": content}}, "buffers": []}
+        )
+
+    def answer(self, number: int = 1) -> dict[str, Any]:
+        """The reply or error that answers a request; other messages go by."""
+        while True:
+            message = self.next()
+            if message["kind"] in ("reply", "error") and message["data"]["id"] == number:
+                return message
+
+    def next(self) -> dict[str, Any]:
+        """The next whole message."""
+        parts = [self.waiting.get(timeout=20)]
+        parts += [self.waiting.get(timeout=20) for _ in range(parts[0][0]["parts"] - 1)]
+        content = parts[0][0]
+        block = b"".join(base64.b64decode(buffers[0]) for _, buffers in parts)
+        whole = zlib.decompress(block) if content["deflated"] else block
+        self.sequence.append(content["seq"])
+        message: dict[str, Any] = json.loads(whole[: content["head"]])
+        return message
+
+    def kinds(self) -> list[str]:
+        """Kinds of all messages that have come."""
+        found = []
+        while not self.waiting.empty():
+            found.append(self.next()["kind"])
+        return found
+
+
+@pytest.fixture
+def page(session: Session) -> Iterator[Page]:
+    """A widget and what its page hears."""
+    with comms() as waiting:
+        explorer = Explorer(session)
+        yield Page(explorer, waiting)
+        assert explorer.executor.wait(20)
+        assert explorer.reader.wait(20)
+        explorer.close()
+
+
+def test_a_page_that_opens_is_told_everything(page: Page, session: Session) -> None:
+    """Fault models, trace, plan, run and figures, state; in order, numbered from 1."""
+    session.arm("relu*2:0", "zero")
+    session.replay()
+    page.kinds()
+    page.ask("ready")
+    told = page.kinds()
+    assert told == ["hello", "trace", "plan", "run", "figures", "state", "reply"]
+    assert page.sequence == list(range(1, len(page.sequence) + 1))
+
+
+def test_arming_is_the_call_of_the_session(page: Page, session: Session) -> None:
+    """The reply names the fault, and the plan is told."""
+    page.ask(
+        "arm",
+        site="relu*2:0",
+        model="bitflip",
+        parameters={"bit": 3},
+        elements={"index": [0, 0, 0, 0]},
+        steps="0-2",
+        seed=4,
+    )
+    assert page.answer()["data"]["data"] == "f1"
+    (fault,) = session.plan
+    assert (fault.model, fault.parameters, str(fault.steps), fault.seed) == (
+        "bitflip",
+        {"bit": 3},
+        "0-2",
+        4,
+    )
+
+
+@pytest.mark.parametrize(
+    ("request_", "said"),
+    [
+        ({"kind": "arm", "site": "relu", "model": "bitflop", "parameters": {}}, "bitflip"),
+        ({"kind": "disarm", "fault": "f9"}, "no fault 'f9'"),
+        ({"kind": "inspect", "row": 10**6}, "no site row 1000000"),
+        ({"kind": "enable", "fault": "f1", "on": True}, "no fault 'f1'"),
+        ({"kind": "save", "path": "no/such/folder/x.json"}, "folder"),
+    ],
+)
+def test_what_cannot_be_done_is_answered_with_an_error(
+    page: Page, request_: dict[str, Any], said: str
+) -> None:
+    """The text says what is wrong, the traceback is beside it, nothing has changed."""
+    page.ask(request_.pop("kind"), 5, **request_)
+    error = page.answer(5)
+    assert error["kind"] == "error"
+    assert said in error["data"]["text"]
+    assert "Traceback" in error["data"]["traceback"]
+    assert not len(page.explorer.session.plan)
+
+
+def test_values_are_shown_around_an_element_once_read(page: Page, session: Session) -> None:
+    """Reading runs the golden step once more; then the element has its bits."""
+    golden = session.golden
+    assert golden is not None
+    row = golden.row("relu*2:0")
+    page.ask("record", 2, row=row)
+    assert page.answer(2)["kind"] == "reply"
+    page.ask("inspect", 3, row=row, view={"element": [0, 3, 1, 99]})
+    found = page.answer(3)["data"]["data"]
+    assert found["element"]["index"] == [0, 3, 1, 3]  # brought inside 6 × 8 × 4 × 4
+    assert found["element"]["value"] == float(golden.value("relu*2:0")[0, 3, 1, 3])
+    assert found["values"]["shape"] == [6, 8, 4, 4]
+    assert found["stats"]["zeros"] == golden.stats(row).zeros
+
+
+def test_a_preview_runs_nothing(page: Page, session: Session) -> None:
+    """Without the values the fault is only checked; a bit that is not there is refused."""
+    fault = {"site": "relu*2:0", "model": "bitflip", "elements": "all"}
+    page.ask("preview", 2, parameters={"bit": 31}, **fault)
+    assert page.answer(2)["kind"] == "reply"
+    page.ask("preview", 3, parameters={"bit": 99}, **fault)
+    assert "99" in page.answer(3)["data"]["text"]
+    assert session.run is None
+
+
+def test_save_and_export_write_files(page: Page, session: Session, tmp_path: Path) -> None:
+    """injector.json reads back to the plan; the report is one HTML file."""
+    session.arm("relu*2:0", "zero")
+    page.ask("save", 2, path=str(tmp_path / "injector.json"))
+    assert page.answer(2)["kind"] == "reply"
+    assert FaultPlan.load(tmp_path / "injector.json") == session.plan
+    page.ask("export", 3, path=str(tmp_path / "report.html"))
+    assert page.answer(3)["kind"] == "reply"
+    assert (tmp_path / "report.html").read_text("utf-8").startswith("<!doctype html>")
+
+
+def test_stop_ends_a_long_replay_and_restores(page: Page, session: Session) -> None:
+    """A replay of very many steps ends soon after Stop; the state says so."""
+    before = {name: each.clone() for name, each in session.model.state_dict().items()}
+    page.ask("replay", 2, steps=100_000)
+    while page.next()["kind"] != "steps":  # until some steps have been made
+        pass
+    page.ask("stop", 3)
+    assert page.answer(2)["kind"] == "reply"
+    assert page.explorer.executor.wait(20)
+    assert all((before[n] == each).all() for n, each in session.model.state_dict().items())
+    assert session.run is None
+
+
+def test_stop_drops_what_waits(page: Page) -> None:
+    """A replay that had not begun is answered, and never begins."""
+    release = threading.Event()
+    page.explorer.executor.submit(lambda: release.wait(20))
+    page.ask("replay", 2)
+    page.ask("stop", 3)
+    assert "before it began" in page.answer(2)["data"]["text"]
+    release.set()
+    assert page.explorer.executor.wait(20)
+    assert page.explorer.session.run is None
+
+
+def test_a_replay_waits_for_the_running_cell(page: Page, session: Session) -> None:
+    """The state names the cell; the replay begins when the cell has ended."""
+    shell = Shell()
+    page.explorer.executor = Executor(shell=shell)
+    shell.end(6)
+    shell.begin()
+    page.ask("replay", 2)
+    message = page.next()
+    assert message["kind"] == "state"
+    assert message["data"]["state"] == "queued"
+    assert message["data"]["note"] == "In [7] is running"
+    assert session.run is None
+    shell.end(7)
+    assert page.answer(2)["kind"] == "reply"
+    assert session.run is not None
+
+
+def test_progress_says_what_is_left() -> None:
+    """Half of the golden run of two runs is a quarter: 10 s gone, 30 s left."""
+    event = {"run": "golden", "step": 0, "steps": 1, "call": 50, "calls": 100, "phase": "forward"}
+    shown = publish.progress(event, seconds=10)
+    assert shown["done"] / shown["total"] == 0.25
+    assert shown["text"] == "golden step 1 of 1, forward, 30 s left"
+
+
+def test_a_long_training_is_thinned() -> None:
+    """Of 100,000 steps a few hundred travel, the last among them."""
+    records = [StepRecord(n, 1.0, 1.0, 1.0) for n in range(100_000)]
+    shown = publish.steps({"golden": records, "faulty": records[:3]})
+    assert len(shown["golden"]) <= publish.MOST_STEPS + 1
+    assert shown["golden"][-1]["step"] == 99_999
+    assert [each["step"] for each in shown["faulty"]] == [0, 1, 2]
+
+
+def test_a_session_has_one_widget() -> None:
+    """Exploring again gives the same widget, so that old views cost nothing."""
+    with comms():
+        session = traced(models.mlp(seed=1))
+        first = explorer_of(session)
+        assert explorer_of(session) is first
+        first.close()
+        second = explorer_of(session)
+        assert second is not first
+        second.close()
+
+
+def test_the_widget_carries_a_snapshot(page: Page, session: Session) -> None:
+    """HTML and text stand beside the widget in the bundle."""
+    session.arm("relu*2:0", "zero")
+    session.replay()
+    data, _ = page.explorer._repr_mimebundle_()
+    assert "application/vnd.jupyter.widget-view+json" in data
+    assert "relu*2:0" in data["text/html"]
+    assert "fi_notebook explorer" in data["text/plain"]
