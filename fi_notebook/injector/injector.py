@@ -38,7 +38,7 @@ from fi_notebook.engine.entered import Entered
 from fi_notebook.engine.intercept import Interceptor, Watch
 from fi_notebook.engine.source import SourceStacks
 from fi_notebook.engine.steps import StepClock
-from fi_notebook.errors import FaultError, SiteError
+from fi_notebook.errors import FaultError, SiteError, did_you_mean
 from fi_notebook.injector.events import EventFile
 from fi_notebook.injector.log import CallLog
 
@@ -97,10 +97,11 @@ class Injector:
             self._clock.optimizers += given
         self._watch = Watch(model, self._clock, SourceStacks())
         self._refused: dict[str, str] = {}
+        self._report_unknown_modules()
         aimed = [fault for fault in map(self._aimed, self.plan) if fault is not None]
         self._striker = Striker(aimed, self._watch, fired=self._fired)
         self._log = CallLog(self.plan, self._watch, verbosity or self.plan.verbosity)
-        self._mode = Interceptor(self._watch, [self._striker, self._log])
+        self._mode = Interceptor(self._watch, [self._log, self._striker])
         self._watch.begins.append(self._on_forward)
         self._watch.optimizer_ends.append(self._on_update)
         self._watch.install()
@@ -144,7 +145,6 @@ class Injector:
             self._leave()
         finally:
             self._watch.remove()
-        self._log.finish()
         for missed in self.not_injected:
             logger.warning("%s was not injected: %s", missed.fault, missed.reason)
         if self._events is not None:
@@ -191,6 +191,20 @@ class Injector:
 
     # what training tells
 
+    def _report_unknown_modules(self) -> None:
+        """Say which module names of the plan the model does not have; the rest goes on."""
+        names = self._watch.table.names
+        filters = [self.plan.modules or (), *(fault.modules or () for fault in self.plan)]
+        given = dict.fromkeys(pattern for patterns in filters for pattern in patterns)
+        unknown = [pattern for pattern in given if not has_module(pattern, names)]
+        if unknown:
+            hints = "".join(did_you_mean(pattern, names) for pattern in unknown)
+            logger.error(
+                "some of the target modules: %s do not exist in the model. Check the modules%s.",
+                ", ".join(unknown),
+                hints,
+            )
+
     def _aimed(self, fault: Fault) -> Fault | None:
         """The fault as it can be aimed at this model; what cannot is reported and left out.
 
@@ -220,14 +234,15 @@ class Injector:
         for aim in self._striker.aims:
             aim.rank = self._striker.rank
             aim.last_step = max(aim.last_step, step)
-        if self._is_listed(step):
+        if self._is_seen(step):
             self._enter()
-            self._log.begin_step(step)
+            self._log.begin_step(step, listed=self._striker.due(step) or self._log.lists(step))
         elif not _compiled_in_place(self._watch):
             self._leave()
 
-    def _is_listed(self, step: int) -> bool:
-        return self._striker.due(step) or self._log.lists(step)
+    def _is_seen(self, step: int) -> bool:
+        """Whether the calls of a step are looked at."""
+        return self._striker.looks(step) or self._log.lists(step)
 
     def _on_update(self, optimizer: Optimizer) -> None:
         """An optimizer has stepped: the next forward may begin a step."""
@@ -245,7 +260,7 @@ class Injector:
         """
         if not _compiled_in_place(self._watch):
             return
-        if not self._is_listed(step):
+        if not self._is_seen(step):
             self._leave()
         elif self._entered is None:
             self._enter()

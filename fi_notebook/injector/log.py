@@ -6,10 +6,11 @@
     forward ended. Expecting to forward loss function
     loss function*step0*nll_loss_forward*1
     output is tuple, types are Tensor|Tensor
+    loss function*step0*nll_loss_backward*1
     backward start
 
-Calls in the plan's modules and lines are logged in the steps that it lists; calls of
-the loss function always. Ignored operators are counted and not logged. Everything goes
+Calls in the plan's modules, lines and phases are logged in the steps that it lists;
+calls of the loss function always. Ignored operators are counted and not logged. Everything goes
 to the logger ``fi_notebook``, which the package never configures.
 """
 
@@ -20,10 +21,9 @@ from typing import Any
 
 from fi_notebook.core.fault import FaultPlan
 from fi_notebook.core.match import CodeFilter, module_matches
-from fi_notebook.core.site import PHASES
+from fi_notebook.core.site import ALL_PARAMETERS, PHASES, Frame
 from fi_notebook.engine.intercept import FOLDED, Call, Watch
 from fi_notebook.engine.outputs import outputs
-from fi_notebook.errors import did_you_mean
 
 __all__ = ["DEFAULT_IGNORED", "CallLog"]
 
@@ -70,31 +70,34 @@ class CallLog:
     """
 
     def __init__(self, plan: FaultPlan, watch: Watch, verbosity: str) -> None:
-        """Resolve modules, lines and steps; unknown modules are reported."""
+        """Resolve modules, lines and steps."""
         self._plan = plan
         self._watch = watch
         self._quiet = verbosity == "quiet"
         self._verbose = verbosity == "verbose"
         self._modules = self._module_rows()
+        self._phases = frozenset(PHASES.index(phase) for phase in plan.phases or PHASES)
         self._code = tuple(CodeFilter.parse(text) for text in plan.code)
         named = {fault.target.op for fault in plan}
         ignored = DEFAULT_IGNORED if plan.ignore is None else frozenset(plan.ignore)
         self._ignored = ignored - named
+        self._silent = True
         self._told_structure = False
         self._phase = ""
-        self._line_told: set[str] = set()
-        self._stacks: dict[int, CodeFilter | None] = {}
+        self._told: set[Frame] = set()
+        self._stacks: dict[int, Frame | None] = {}
 
     def lists(self, step: int) -> bool:
         """Whether the calls of a step are logged."""
         steps = self._plan.log_steps
         return steps is not None and step in steps
 
-    def begin_step(self, step: int) -> None:
-        """A listed step begins."""
+    def begin_step(self, step: int, *, listed: bool) -> None:
+        """A step begins; its calls are logged if the plan lists it."""
         self._phase = ""
-        self._line_told.clear()
-        if self._quiet:
+        self._told.clear()
+        self._silent = self._quiet or not listed
+        if self._silent:
             return
         logger.info("current step %d. Restart counting", step)
         if not self._told_structure:
@@ -104,32 +107,36 @@ class CallLog:
             for name in sorted(filter(None, self._watch.table.names)):
                 logger.info("%s", name)
 
-    def finish(self) -> None:
-        """Training is over: nothing is kept open."""
-
     def before(self, call: Call) -> None:
         """Announce a new phase, before the first of its calls."""
-        phase = PHASES[call.phase]
-        if self._quiet or not call.counted or phase == self._phase or phase == "other":
+        if self._silent or not call.counted or not self._modules:
             return
+        phase, of_loss = PHASES[call.phase], call.module == self._watch.table.loss
+        if phase in (self._phase, "other") or (call.phase not in self._phases and not of_loss):
+            return
+        if phase == "backward" and of_loss:
+            return  # the loss function's own; the model's backward begins after it
         self._phase = phase
         logger.info("%s", _ANNOUNCED[phase])
 
     def after(self, call: Call, result: Any) -> Any:
         """Log a call that is in scope."""
-        if self._quiet or not call.counted or call.op in self._ignored or not self._modules:
+        if self._silent or not call.counted or call.op in self._ignored or not self._modules:
             return result
         line = self._line_of(call)
-        if call.module != self._watch.table.loss and (
-            call.module not in self._modules or (self._code and line is None)
-        ):
+        if call.module != self._watch.table.loss and not self._is_in_scope(call, line):
             return result
-        if line is not None and line.file not in self._line_told:
-            self._line_told.add(line.file)
-            logger.info('Injecting to "%s", line %s', line.file, line.line or "any")
+        if line is not None and line not in self._told:
+            self._told.add(line)
+            logger.info('Injecting to "%s", line %d', line.file, line.line)
         logger.info("%s*step%d*%s*%d", self._name(call), call.step, call.op, call.number)
         self._describe(call, result)
         return result
+
+    def _is_in_scope(self, call: Call, line: Frame | None) -> bool:
+        if call.phase not in self._phases or (self._code and line is None):
+            return False
+        return call.module in self._modules
 
     def _describe(self, call: Call, result: Any) -> None:
         if isinstance(result, (tuple, list)) and len(result) > 1:
@@ -144,21 +151,24 @@ class CallLog:
             logger.info("  %s at %s", shapes, frames[0].label if frames else "no source line")
 
     def _name(self, call: Call) -> str:
+        if call.parameter == ALL_PARAMETERS:
+            return "(several parameters)"
         if call.parameter and PHASES[call.phase] == "optimizer":
             return call.parameter
         return self._watch.table.infos[call.module].path or "(model)"
 
-    def _line_of(self, call: Call) -> CodeFilter | None:
+    def _line_of(self, call: Call) -> Frame | None:
         """The line of the plan that a call comes from, or None."""
         if not self._code:
             return None
-        causes = () if call.cause is None else (call.cause.stack,)
+        causes = () if call.cause is None else call.cause.stacks
         return next(filter(None, map(self._line_of_stack, (call.stack, *causes))), None)
 
-    def _line_of_stack(self, stack: int) -> CodeFilter | None:
+    def _line_of_stack(self, stack: int) -> Frame | None:
         if stack not in self._stacks:
             frames = self._watch.sources.frames(stack)
-            self._stacks[stack] = next((c for c in self._code if c.matches(frames)), None)
+            found = (frame for frame in frames if any(c.matches((frame,)) for c in self._code))
+            self._stacks[stack] = next(found, None)
         return self._stacks[stack]
 
     def _module_rows(self) -> frozenset[int]:
@@ -166,15 +176,6 @@ class CallLog:
         infos, patterns = self._watch.table.infos, self._patterns()
         if patterns is None:
             return frozenset(range(len(infos)))
-        names = [name for info in infos for name in info.names]
-        unknown = [p for p in patterns if not any(module_matches(p, (n,)) for n in names)]
-        if unknown:
-            hints = "".join(did_you_mean(name, names) for name in unknown)
-            logger.error(
-                "some of the target modules: %s do not exist in the model. Check the modules%s.",
-                ", ".join(unknown),
-                hints,
-            )
         return frozenset(
             row
             for row, info in enumerate(infos)
