@@ -57,6 +57,7 @@ class LabPage:
         self.url = url
         self.foreign: list[str] = []
         self.console_errors: list[str] = []
+        self.name = ""
         self._loaded = False
         page.route("**/*", self._route)
         page.on("console", self._on_console)
@@ -82,6 +83,7 @@ class LabPage:
             self.page.goto(f"{self.url}/lab/tree/{name}?reset")
             self.page.wait_for_function("() => window.jupyterapp?.shell?.currentWidget?.context")
             self._loaded = True
+        self.name = name
         self.wait_idle(name)
 
     def wait_idle(self, name: str) -> None:
@@ -114,6 +116,15 @@ class LabPage:
         """Run one cell, counted from 0, and wait for it."""
         self.page.evaluate(_RUN_CELL, index)
 
+    def start_cell(self, index: int) -> None:
+        """Run one cell, counted from 0, without waiting for it."""
+        self.page.evaluate(f"(index) => {{ ({_RUN_CELL})(index); }}", index)
+
+    def wait_output(self, index: int, text: str) -> None:
+        """Wait until a cell's outputs hold the text."""
+        holds = f"([i, text]) => JSON.stringify(({_CELLS})()[i].outputs).includes(text)"
+        self.page.wait_for_function(holds, arg=[index, text])
+
     @property
     def cells(self) -> list[Any]:
         """The cells of the shown notebook with their outputs, from its model."""
@@ -128,6 +139,10 @@ class LabPage:
     def output_text(self, index: int) -> str:
         """What a cell printed or showed as plain text."""
         return notebooks.text(self.cells[index])
+
+    def errors(self, index: int) -> list[str]:
+        """Tracebacks of one cell."""
+        return notebooks.errors([self.cells[index]])
 
     def assert_ran(self) -> None:
         """Fail with the traceback where a cell raised."""
