@@ -1088,7 +1088,7 @@ function themed(view, layout) {
 /** A place for one figure; it is drawn when it can be seen.
  * @param {View} view @param {(point: any) => void} [onclick] */
 function plot(view, name, onclick) {
-  const place = h("div.plot", { role: "img", "aria-label": `${name} plot` }, h("div.wait", null, "drawing …"));
+  const place = h("div.plot", { role: "figure", "aria-label": `${name} plot` }, h("div.wait", null, "drawing …"));
   const source = view.store.figures.figures[name];
   if (source) draw(view, place, JSON.parse(source), onclick);
   else place.replaceChildren(h("div.empty", null, "no figure"));
@@ -1217,7 +1217,7 @@ function treePane(view) {
     store.ui.heat = value;
     store.changed("tree");
   }, { "aria-label": "heat column", title: "what the last column shows" });
-  const heads = h("div.heads", { "aria-hidden": "true" },
+  const heads = h("div.heads", null,
     h("span", null, "site"), h("span", null, "phase"), h("span.right", null, "sites"),
     h("span", null, "type"), heat);
   const empty = h("div.empty");
@@ -2117,7 +2117,7 @@ function diffPanel(view) {
 function beforeAfter({ before, after }) {
   const names = ["min", "max", "mean", "std", "norm", "nan", "posinf", "neginf", "zeros"];
   const heads = { nan: "NaN", posinf: "+Inf", neginf: "−Inf" };
-  return h("div.scroll", null, table(["", ...names.map((name) => heads[name] ?? name)], [
+  return h("div.scroll", null, table(["run", ...names.map((name) => heads[name] ?? name)], [
     ["before", ...names.map((name) => figure(before[name]))],
     ["after", ...names.map((name) => h("span", { "data-changed": before[name] !== after[name] }, figure(after[name])))],
   ], "statistics before and after"));

@@ -43,6 +43,7 @@ class Explorer(anywidget.AnyWidget):
     _esm = assets.text("explorer.js")
     _css = assets.text("explorer.css")
     _key = traitlets.Unicode().tag(sync=True)
+    _ends: tuple[Callable[[], None], ...] = ()
 
     def __init__(self, session: Session) -> None:
         """Show a session.
@@ -63,7 +64,7 @@ class Explorer(anywidget.AnyWidget):
         self._updates = Coalescer(self._send_updates)
         self._training: dict[str, list[Any]] = {"golden": [], "faulty": []}
         self.on_msg(self._receive)
-        self._unsubscribe: Callable[[], None] = session.subscribe(self._heard)
+        self._ends = (session.subscribe(self._heard), self.executor.close, self.reader.close)
         _supersede_older(self)
         _EXPLORERS.add(self)
 
@@ -97,10 +98,9 @@ class Explorer(anywidget.AnyWidget):
 
     def close(self) -> None:
         """Let go of the session and of the page."""
-        if getattr(self, "_unsubscribe", None) is not None:
-            self._unsubscribe()
-            self.executor.close()
-            self.reader.close()
+        for let_go in self._ends:
+            let_go()
+        self._ends = ()
         super().close()
 
     def _receive(self, _widget: Any, content: object, _buffers: object) -> None:

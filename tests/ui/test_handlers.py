@@ -183,7 +183,11 @@ def test_stop_ends_a_long_replay_and_restores(page: Page, session: Session) -> N
 def test_stop_drops_what_waits(page: Page) -> None:
     """A replay that had not begun is answered, and never begins."""
     release = threading.Event()
-    page.explorer.executor.submit(lambda: release.wait(20))
+
+    def wait() -> None:
+        release.wait(20)
+
+    page.explorer.executor.submit(wait)
     page.ask("replay", 2)
     page.ask("stop", 3)
     assert "before it began" in page.answer(2)["data"]["text"]
