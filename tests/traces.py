@@ -130,7 +130,8 @@ def build(
             for index in range(call.indices) if call.indices else (-1,):
                 dtype, size = tables["dtypes"].row(call.dtype), tables["shapes"].row(shape)
                 statistics = (-1.0, 1.0, 0.0, 0.5, math.sqrt(math.prod(shape)), 0, 0, 0, 0)
-                site_rows.append((row, output, index, dtype, size, parameter, *statistics))
+                hashed = hash((statistics, shape))
+                site_rows.append((row, output, index, dtype, size, parameter, *statistics, hashed))
     offsets = np.cumsum([0, *(len(call.inputs) for call in calls)], dtype=np.int64)
     return Trace(
         tables=Tables(

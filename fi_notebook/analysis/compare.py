@@ -1,58 +1,109 @@
 """The faulty run against the golden run, site by site.
 
-    compare(a, b)      two traces, also from files and other machines, judged on the
-                       statistics that a trace holds: every row says ``exact`` False
+    compare(a, b)      two traces, also from files and other machines, judged on what a
+                       trace holds: statistics, and a hash of the bits of every output
     build(...)         the same, with the measures that were taken on the tensors
                        themselves wherever there are any
 
-Limits of statistics: rows whose minimum, maximum, mean, deviation, norm and counts
-agree are called equal though their bits may differ (a row swap shows in none of
-these); ``relative_l2`` and ``max_abs`` are then lower bounds, the other measures are
--1 or NaN.
+Two traces tell for certain *whether* an output differs (by its hash, weighted by
+position: row swaps, sign flips in pairs and NaN payloads show), and such equal rows say
+``exact``. *How far* it differs they tell from below only: ``relative_l2`` and
+``max_abs`` are then lower bounds, the other measures are -1 or NaN. With a tolerance
+that bound decides, so that float32 can be compared with bfloat16.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fi_notebook.analysis.align import Alignment, align
+from fi_notebook.analysis.align import Alignment, align, describe
 from fi_notebook.analysis.effects import assign_effects
+from fi_notebook.analysis.statistics import judge_statistics
+from fi_notebook.analysis.words import four_digits, several
 from fi_notebook.core.run import COMPARISON_COLUMNS, Comparison, Difference
-from fi_notebook.core.stats import STATISTICS
 from fi_notebook.core.trace import Trace
 from fi_notebook.errors import did_you_mean
 
 __all__ = ["build", "compare"]
 
 _MEASURES = tuple(n for n in COMPARISON_COLUMNS if n not in ("golden", "faulty", "effect"))
-_BY_STATISTICS = "no tensors were at hand: judged on statistics, equal statistics count as equal"
+_BY_HASH = (
+    "no tensors were at hand: outputs are equal where statistics and the hash of all bits are; "
+    "distances are lower bounds from the statistics"
+)
+_NO_SETTINGS = ("loss", "memory", "step", "forwards")  # of a trace's info: what a run gave
 
 
-def compare(golden: Trace, faulty: Trace, *, growth: float = 2.0) -> Comparison:
-    """Compare two traces without their tensors.
+def compare(
+    golden: Trace | str | Path,
+    faulty: Trace | str | Path,
+    *,
+    tolerance: float = 0.0,
+    growth: float = 2.0,
+) -> Comparison:
+    """Compare two traces without their tensors: where do they first differ?
 
     Args:
-        golden: The trace to compare with.
-        faulty: The trace to be judged.
+        golden: The trace to compare with, or the file that it was saved to.
+        faulty: The trace to be judged, or its file; of another process or machine too.
+        tolerance: Relative difference up to which outputs count as equal, whatever
+            their dtype (0.01 or so for float32 against bfloat16); 0 asks for equal bits.
         growth: Factor from which an error counts as amplified or attenuated.
 
     Returns:
-        A comparison whose rows are all judged on statistics; its notes say so.
+        A comparison whose `first` is the first output that differs by more than the
+        tolerance; its notes say so, how it was judged, and which settings differ.
+
+    Raises:
+        ValueError: The tolerance is negative or NaN.
+        TraceError: A file is no trace.
     """
-    values = [_scalar(trace.info.get("loss")) for trace in (golden, faulty)]
-    return build(
-        golden,
-        faulty,
-        align(golden, faulty),
+    if not tolerance >= 0:
+        raise ValueError(f"tolerance is {tolerance!r}; expected a number from 0, such as 0.01")
+    a, b = (t if isinstance(t, Trace) else Trace.load(t) for t in (golden, faulty))
+    before, after = (_scalar(trace.info.get("loss")) for trace in (a, b))
+    found = build(
+        a,
+        b,
+        align(a, b),
         {},
-        loss=_scalar_difference("loss", *values),
-        notes=(_BY_STATISTICS,),
+        loss=_scalar_difference("loss", before, after, tolerance),
         growth=growth,
+        tolerance=tolerance,
     )
+    notes = (_first_words(found, tolerance), _BY_HASH, _settings_words(a, b))
+    return replace(found, notes=tuple(note for note in notes if note))
+
+
+def _first_words(comparison: Comparison, tolerance: float) -> str:
+    """Where the traces first differ, as a sentence."""
+    beyond = f" by more than the relative tolerance {four_digits(tolerance)}" if tolerance else ""
+    rows = comparison.diverged
+    matched = rows[(comparison.columns["golden"] >= 0)[rows]] if len(rows) else rows
+    matched = matched[(comparison.columns["faulty"] >= 0)[matched]]
+    if not len(matched):
+        return f"no output that both traces have differs{beyond}"
+    row = int(matched[0])
+    far = float(comparison.columns["relative_l2"][row])
+    where = describe(comparison.golden, int(comparison.columns["golden"][row]))
+    bound = f"; relative L2 at least {four_digits(far)}" if far > 0 else ""
+    return f"the traces first differ{beyond} at {where}{bound}"
+
+
+def _settings_words(golden: Trace, faulty: Trace) -> str:
+    """The settings of the runs that are not the same."""
+    names = dict.fromkeys((*golden.info, *faulty.info))
+    differ = [
+        f"{name} {golden.info.get(name)!r} and {faulty.info.get(name)!r}"
+        for name in names
+        if name not in _NO_SETTINGS and golden.info.get(name) != faulty.info.get(name)
+    ]
+    return f"the runs have other settings: {several(differ, 6)}" if differ else ""
 
 
 def build(
@@ -69,6 +120,7 @@ def build(
     gradient_norm: Difference | None = None,
     notes: Sequence[str] = (),
     growth: float = 2.0,
+    tolerance: float = 0.0,
 ) -> Comparison:
     """Put a comparison together.
 
@@ -88,12 +140,13 @@ def build(
         gradient_norm: Difference of the norm of all gradients.
         notes: Findings that a person must not miss.
         growth: Factor from which an error counts as amplified or attenuated.
+        tolerance: Relative difference up to which statistics count as equal.
 
     Raises:
         ValueError: A measure has an unknown name or another length than the trace.
     """
     _check(measures, len(faulty))
-    columns = _judge_statistics(golden, faulty, alignment)
+    columns = judge_statistics(golden, faulty, alignment, tolerance)
     _take_measures(columns, measures)
     columns["effect"] = assign_effects(faulty, columns, growth=growth)
     return Comparison(
@@ -122,64 +175,6 @@ def _check(measures: Mapping[str, np.ndarray], sites: int) -> None:
             )
 
 
-def _judge_statistics(golden: Trace, faulty: Trace, alignment: Alignment) -> dict[str, np.ndarray]:
-    """Every column, from the statistics of the two traces alone."""
-    count, both = len(alignment), alignment.matched
-    columns: dict[str, np.ndarray] = {
-        name: np.full(count, _unknown(name), dtype=kind)
-        for name, kind in COMPARISON_COLUMNS.items()
-    }
-    columns["golden"], columns["faulty"] = alignment.golden_rows, alignment.faulty_rows
-    before = _statistics(golden, alignment.golden_rows[both])
-    after = _statistics(faulty, alignment.faulty_rows[both])
-    numel = [_numel(t, r) for t, r in ((golden, columns["golden"]), (faulty, columns["faulty"]))]
-    columns["numel"] = np.maximum(*numel)
-    same = np.all([_same(before[name], after[name]) for name in STATISTICS], axis=0)
-    columns["equal"][both] = same & (numel[0] == numel[1])[both]
-    taken = (before["nan"] >= 0) & (after["nan"] >= 0)
-    relative = _relative(before["norm"], after["norm"])
-    columns["relative_l2"][both] = np.where(same & taken, 0.0, relative)
-    columns["max_abs"][both] = np.fmax(
-        abs(after["min"] - before["min"]), abs(after["max"] - before["max"])
-    )
-    columns["new_nan"][both] = _more(before["nan"], after["nan"])
-    infinities = [stats["posinf"] + stats["neginf"] for stats in (before, after)]
-    columns["new_inf"][both] = _more(*infinities)
-    return columns
-
-
-def _unknown(name: str) -> float:
-    """What stands in a column where nothing is known."""
-    kind = COMPARISON_COLUMNS[name]
-    return np.nan if kind is np.float64 else -1 if kind is np.int64 else 0
-
-
-def _statistics(trace: Trace, rows: np.ndarray) -> dict[str, np.ndarray]:
-    return {name: trace.site_columns[name][rows] for name in STATISTICS}
-
-
-def _same(before: np.ndarray, after: np.ndarray) -> np.ndarray:
-    return (before == after) | (np.isnan(before) & np.isnan(after))
-
-
-def _relative(before: np.ndarray, after: np.ndarray) -> np.ndarray:
-    """A lower bound of ‖after - before‖ / ‖before‖, known from the two norms."""
-    distance = abs(after - before)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(distance == 0, 0.0, distance / before)
-
-
-def _more(before: np.ndarray, after: np.ndarray) -> np.ndarray:
-    return np.where((before < 0) | (after < 0), 0, np.maximum(after - before, 0))
-
-
-def _numel(trace: Trace, rows: np.ndarray) -> np.ndarray:
-    """Elements of each site; -1 where the trace has no such site."""
-    sizes = [math.prod(shape) for shape in trace.tables.shapes]
-    of_site = np.asarray([*sizes, -1], dtype=np.int64)[trace.site_columns["shape"]]
-    return np.append(of_site, -1)[rows]
-
-
 def _take_measures(columns: dict[str, np.ndarray], measures: Mapping[str, np.ndarray]) -> None:
     """Put what was measured on the tensors in place of what statistics say."""
     matched = np.flatnonzero((columns["golden"] >= 0) & (columns["faulty"] >= 0))
@@ -205,15 +200,16 @@ def _scalar(value: Any) -> float:
     return float(value) if isinstance(value, (int, float)) else float("nan")
 
 
-def _scalar_difference(name: str, golden: float, faulty: float) -> Difference:
-    """The difference of two numbers; equal where both are NaN."""
-    equal = golden == faulty or (np.isnan(golden) and np.isnan(faulty))
+def _scalar_difference(name: str, golden: float, faulty: float, tolerance: float) -> Difference:
+    """The difference of two numbers; equal where both are NaN, or within the tolerance."""
     finite = np.isfinite(golden) and np.isfinite(faulty)
     apart = abs(faulty - golden) if finite else 0.0
+    equal = golden == faulty or (np.isnan(golden) and np.isnan(faulty))
+    equal = equal or (finite and apart <= tolerance * abs(golden))
     return Difference(
         name,
         equal=bool(equal),
-        changed=int(not equal),
+        changed=int(golden != faulty and not (np.isnan(golden) and np.isnan(faulty))),
         numel=1,
         relative_l2=apart / abs(golden) if golden and apart else apart and float("inf"),
         max_abs=apart,

@@ -11,7 +11,8 @@
 
 A detector sees one run as a program in production would, and beside it the golden
 trace, on which bounds may be calibrated. It is tried on the faulty run, where it should
-alarm, and on the golden run, where every alarm is false.
+alarm, and on the golden run, where every alarm is false. Beside alarms it may give a
+`Bound` for each step that it judged; the figures draw them.
 
 Limits: calls are looked at in the one step whose calls were recorded; bounds that are
 calibrated on the golden trace cannot alarm on it.
@@ -19,12 +20,14 @@ calibrated on the golden trace cannot alarm on it.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from fi_notebook.core.detection import Alarm, Bound, Detection
 from fi_notebook.core.run import Comparison, StepRecord
 from fi_notebook.core.site import PHASES
 from fi_notebook.core.trace import Trace
@@ -32,6 +35,7 @@ from fi_notebook.errors import did_you_mean
 
 __all__ = [
     "Alarm",
+    "Bound",
     "Detection",
     "Observed",
     "alarm_at_step",
@@ -40,23 +44,6 @@ __all__ = [
     "register",
     "unregister",
 ]
-
-
-@dataclass(frozen=True, slots=True)
-class Alarm:
-    """One alarm of a detector.
-
-    Attributes:
-        step: In which step.
-        site: At which output of which call, or "" where it is about the whole step.
-        value: What was seen.
-        threshold: What it was held against; NaN where there is no number.
-    """
-
-    step: int
-    site: str
-    value: float
-    threshold: float
 
 
 @dataclass(frozen=True)
@@ -78,32 +65,16 @@ class Observed:
     golden_rows: np.ndarray
 
 
-@dataclass(frozen=True, slots=True)
-class Detection:
-    """What one detector made of a replay.
+logger = logging.getLogger("fi_notebook")
 
-    Attributes:
-        name: Name of the detector.
-        alarms: Alarms on the faulty run, the earliest first.
-        false_alarms: Alarms on the golden run.
-    """
-
-    name: str
-    alarms: tuple[Alarm, ...]
-    false_alarms: tuple[Alarm, ...]
-
-    @property
-    def first(self) -> Alarm | None:
-        """The earliest alarm on the faulty run, or None."""
-        return self.alarms[0] if self.alarms else None
-
-
-Detector = Callable[..., Iterable[Alarm]]
+Detector = Callable[..., Iterable[Alarm | Bound]]
 _REGISTRY: dict[str, Detector] = {}
 
 
 def register(name: str) -> Callable[[Detector], Detector]:
-    """Add a detector ``(observed, *, parameters…) -> alarms`` under a name.
+    """Add a detector ``(observed, *, parameters…) -> alarms and bounds`` under a name.
+
+    Every replay from then on tries it; what it raises is logged and stops no replay.
 
     Raises:
         ValueError: There is a detector of this name already.
@@ -164,16 +135,25 @@ def detect(
         Observed(faulty, tuple(faulty_steps), first, golden, rows),
         Observed(golden, tuple(golden_steps), first, golden, itself),
     )
-    return tuple(
-        Detection(name, *(_alarms(_REGISTRY[name], run, chosen[name]) for run in runs))
-        for name in chosen
-    )
+    return tuple(_detection(name, runs, chosen[name]) for name in chosen)
 
 
-def _alarms(
-    detector: Detector, observed: Observed, parameters: Mapping[str, Any]
-) -> tuple[Alarm, ...]:
-    return tuple(sorted(detector(observed, **parameters), key=lambda alarm: alarm.step))
+def _detection(
+    name: str, runs: tuple[Observed, Observed], parameters: Mapping[str, Any]
+) -> Detection:
+    """What a detector says of the faulty run and of the golden one."""
+    try:
+        faulty, golden = (list(_REGISTRY[name](run, **parameters)) for run in runs)
+    except Exception as error:  # a person's detector must not take the replay with it
+        logger.exception("the detector %r failed", name)
+        return Detection(name, error=f"{type(error).__name__}: {error}")
+    bounds = tuple(bound for bound in faulty if isinstance(bound, Bound))
+    return Detection(name, _alarms(faulty), _alarms(golden), bounds)
+
+
+def _alarms(said: Iterable[Alarm | Bound]) -> tuple[Alarm, ...]:
+    found = (alarm for alarm in said if isinstance(alarm, Alarm))
+    return tuple(sorted(found, key=lambda alarm: alarm.step))
 
 
 def alarm_at_step(record: StepRecord, value: float, threshold: float = float("nan")) -> Alarm:
@@ -201,7 +181,9 @@ def nan_guard(observed: Observed) -> Iterable[Alarm]:
 
 
 @register("loss_spike")
-def loss_spike(observed: Observed, *, factor: float = 2.0, window: int = 10) -> Iterable[Alarm]:
+def loss_spike(
+    observed: Observed, *, factor: float = 2.0, window: int = 10
+) -> Iterable[Alarm | Bound]:
     """Alarms where the loss is more than a factor above the median of the steps before.
 
     Args:
@@ -211,14 +193,19 @@ def loss_spike(observed: Observed, *, factor: float = 2.0, window: int = 10) -> 
     """
     for n, record in enumerate(observed.steps):
         before = [r.loss for r in observed.steps[max(0, n - window) : n] if np.isfinite(r.loss)]
-        if before and record.loss > factor * float(np.median(before)):
-            yield alarm_at_step(record, record.loss, factor * float(np.median(before)))
+        if not before:
+            continue
+        limit = factor * float(np.median(before))
+        yield Bound(record.step, "loss", limit)
+        if record.loss > limit:
+            yield alarm_at_step(record, record.loss, limit)
 
 
 @register("gradient_norm")
-def gradient_norm(observed: Observed, *, limit: float = 100.0) -> Iterable[Alarm]:
+def gradient_norm(observed: Observed, *, limit: float = 100.0) -> Iterable[Alarm | Bound]:
     """Alarms where the norm of all gradients is above a limit."""
     for record in observed.steps:
+        yield Bound(record.step, "gradient_norm", limit)
         if record.gradient_norm > limit:
             yield alarm_at_step(record, record.gradient_norm, limit)
 

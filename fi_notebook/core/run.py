@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fi_notebook.core.detection import Detection
 from fi_notebook.core.fault import FaultPlan
 from fi_notebook.core.lookup import described
 from fi_notebook.core.site import Site
@@ -324,6 +325,7 @@ class Run:
         noise: How golden differs from golden: the noise floor (normally equal).
         error: The exception that the faulty run raised, as text, or "".
         messages: What was said while it ran (``RNG diverged at call …``).
+        detections: What each detector made of it, with its false alarms.
     """
 
     plan: FaultPlan
@@ -336,6 +338,7 @@ class Run:
     noise: Comparison | None = None
     error: str = ""
     messages: tuple[str, ...] = ()
+    detections: tuple[Detection, ...] = ()
 
     def __iter__(self) -> Iterator[Injection]:
         """The injections in order."""

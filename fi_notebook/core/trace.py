@@ -73,6 +73,7 @@ SITE_COLUMNS = {
     "posinf": np.int64,
     "neginf": np.int64,
     "zeros": np.int64,
+    "hash": np.int64,  # of all bits, weighted by position; 0 where it was not taken
 }
 """Columns of the sites; statistics are NaN and -1 where they were not taken."""
 

@@ -1,9 +1,10 @@
 """Statistics of every output, taken while the step runs and read when it ends.
 
-Nothing is read back from the device per call: each statistic stays a tensor of no
-dimensions until `Statistics.columns`. Small tensors go through float64, so they are
-exact; larger ones use the kernels that run near memory speed (``aminmax``, ``sum``,
-``vector_norm``), and only where those show a non-finite value, a second look is taken.
+Nothing is read back from the device per call: each statistic, and the hash of the bits,
+stays a tensor of no dimensions until `Statistics.columns`. Small tensors go through
+float64, so they are exact; larger ones use the kernels that run near memory speed
+(``aminmax``, ``sum``, ``vector_norm``), and only where those show a non-finite value, a
+second look is taken.
 
 Limits: the standard deviation of a tensor over `EXACT` elements comes from its sum and
 norm in float32, which loses digits where the mean dwarfs it.
@@ -15,6 +16,7 @@ import numpy as np
 import torch
 
 from fi_notebook.core.stats import STATISTICS, TensorStats
+from fi_notebook.engine.bits import position_hash
 
 __all__ = ["EXACT", "Statistics", "dtype_name", "euclidean_norm", "tensor_stats"]
 
@@ -33,6 +35,7 @@ class Statistics:
     def __init__(self) -> None:
         """Start with none."""
         self._rows: list[torch.Tensor | None] = []
+        self._hashes: list[torch.Tensor] = []
 
     def __len__(self) -> int:
         """How many tensors were summarised."""
@@ -40,21 +43,33 @@ class Statistics:
 
     def add(self, tensor: torch.Tensor | None) -> None:
         """Summarise a tensor; None leaves a row without statistics."""
-        self._rows.append(None if tensor is None else summary(tensor))
+        values = None if tensor is None else summary(tensor)
+        self._rows.append(values)
+        if tensor is not None and values is not None:
+            self._hashes.append(position_hash(tensor))
 
     def columns(self) -> dict[str, np.ndarray]:
         """One column per statistic, read from the devices in one go each."""
         table = np.full((len(self._rows), len(STATISTICS)), np.nan)
-        by_device: dict[torch.device, list[int]] = {}
-        for row, values in enumerate(self._rows):
-            if values is not None:
-                by_device.setdefault(values.device, []).append(row)
-        for rows in by_device.values():
-            stacked = torch.stack([self._rows[row] for row in rows])  # type: ignore[misc]  # none is None
-            table[rows] = stacked.cpu().numpy()
+        hashes = np.zeros(len(self._rows), dtype=np.int64)
+        taken = [row for row, values in enumerate(self._rows) if values is not None]
+        if taken:
+            table[taken] = _read([values for values in self._rows if values is not None])
+            hashes[taken] = _read(self._hashes)
         counts = np.nan_to_num(table[:, 5:], nan=-1).astype(np.int64)
         floats = {name: table[:, n].copy() for n, name in enumerate(STATISTICS[:5])}
-        return floats | {name: counts[:, n].copy() for n, name in enumerate(STATISTICS[5:])}
+        columns = {name: counts[:, n].copy() for n, name in enumerate(STATISTICS[5:])}
+        return floats | columns | {"hash": hashes}
+
+
+def _read(values: list[torch.Tensor]) -> np.ndarray:
+    """Small tensors of one shape as one array, read from each device in one go."""
+    by_device: dict[torch.device, list[int]] = {}
+    for row, value in enumerate(values):
+        by_device.setdefault(value.device, []).append(row)
+    read = [torch.stack([values[row] for row in rows]).cpu().numpy() for rows in by_device.values()]
+    order = np.argsort(np.concatenate([np.asarray(rows) for rows in by_device.values()]))
+    return np.concatenate(read)[order]
 
 
 def summary(tensor: torch.Tensor) -> torch.Tensor | None:

@@ -12,12 +12,13 @@ from tests.traces import Call, digits_step
 from tests.traces import build as trace_of
 
 
-def test_a_trace_compared_with_itself_is_equal_but_not_exact() -> None:
-    """Equal statistics are called equal; that no bits were seen is said twice."""
+def test_a_trace_compared_with_itself_is_exactly_equal() -> None:
+    """The hash of every output speaks for all of its bits; how it was judged is said."""
     compared = compare(digits_step(), digits_step())
     assert compared.equal
-    assert not compared.columns["exact"].any()
-    assert "judged on statistics" in compared.notes[0]
+    assert compared.columns["exact"].all()
+    assert compared.notes[0] == "no output that both traces have differs"
+    assert "the hash of all bits" in compared.notes[1]
     assert compared.loss.golden == compared.loss.faulty == 2.5
 
 
@@ -55,7 +56,7 @@ def test_measures_take_the_place_of_statistics_where_there_are_any() -> None:
     columns = compared.columns
     assert compared.diverged.tolist() == [4]
     assert [columns[name][4] for name in measures] == [6, 0.3, 0.95]
-    assert columns["exact"].nonzero()[0].tolist() == [4, 5]
+    assert columns["exact"].all()  # rows 4 and 5 were measured, the others have equal hashes
     assert (columns["equal"][5], columns["changed"][5]) == (True, 0)
 
 
@@ -67,6 +68,54 @@ def test_a_sampled_row_says_so() -> None:
     compared = build(golden, golden, align(golden, golden), measures, loss=EQUAL_LOSS)
     assert compared.equal
     assert not compared.columns["exact"].any()
+
+
+def test_the_hash_finds_what_statistics_cannot() -> None:
+    """A row swap leaves every statistic as it was; only the hash of row 4 differs."""
+    golden, faulty = digits_step(), digits_step()
+    faulty.site_columns["hash"][4] += 1
+    compared = compare(golden, faulty)
+    assert compared.diverged.tolist() == [4]
+    assert not compared.columns["exact"][4]
+    assert compared.columns["relative_l2"][4] == 0  # the lower bound of what is not known
+    assert compared.columns["changed"][4] == -1
+
+
+def test_another_dtype_is_not_bit_equal_but_may_be_within_a_tolerance() -> None:
+    """Norms 2 and 2.01 are 0.005 apart: within 1 %, beyond 0.1 %."""
+    golden, faulty = trace_of(Call("mm", "a")), trace_of(Call("mm", "a", dtype="bfloat16"))
+    golden.site_columns["norm"][0], faulty.site_columns["norm"][0] = 2.0, 2.01
+    assert not compare(golden, faulty).equal
+    assert compare(golden, faulty, tolerance=0.01).columns["equal"].all()
+    beyond = compare(golden, faulty, tolerance=0.001)
+    assert beyond.notes[0] == (
+        "the traces first differ by more than the relative tolerance 0.001 "
+        "at mm*1:0 (forward, a, run.py:1); relative L2 at least 0.005"
+    )
+    with pytest.raises(ValueError, match="tolerance is -1; expected a number from 0"):
+        compare(golden, faulty, tolerance=-1)
+
+
+def test_means_and_deviations_bound_the_distance_where_norms_agree() -> None:
+    """Six elements whose mean moved by 0.5: at least sqrt(6 * 0.25) = 1.2247, norm 2.4495."""
+    golden, faulty = trace_of(Call("mm", "a")), trace_of(Call("mm", "a"))
+    faulty.site_columns["mean"][0] = 0.5
+    found = compare(golden, faulty).columns["relative_l2"][0]
+    assert found == pytest.approx(0.5)  # sqrt(1.5) / sqrt(6)
+
+
+def test_settings_that_differ_are_named() -> None:
+    """Two machines: threads and versions, not what the runs gave."""
+    golden = trace_of(Call("mm", "a"), info={"threads": 1, "torch": "2.13.0", "loss": 1.0})
+    faulty = trace_of(Call("mm", "a"), info={"threads": 8, "torch": "2.13.0", "loss": 2.0})
+    assert compare(golden, faulty).notes[2] == "the runs have other settings: threads 1 and 8"
+
+
+def test_memory_that_was_never_written_is_no_difference() -> None:
+    """What ``empty_like`` gives is whatever lay there."""
+    golden, faulty = trace_of(Call("empty_like", "a")), trace_of(Call("empty_like", "a"))
+    faulty.site_columns["hash"][0] += 1
+    assert compare(golden, faulty).equal
 
 
 def test_lone_sites_are_unequal_and_unmeasured() -> None:

@@ -1,0 +1,124 @@
+"""What two traces tell of each other without a tensor: equal bits, and how far at least.
+
+    relative_l2   ‖b - a‖ ≥ |‖b‖ - ‖a‖|, and ≥ √(n (Δmean² + Δstd²)), over ‖a‖
+    max_abs       ≥ |Δmin| and |Δmax|
+
+Both are lower bounds; of what they leave out (a row swap) the hash of the bits says that
+it is there. Statistics are over finite elements; where there are new NaNs or infinities
+the bounds speak of the others.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from fi_notebook.analysis.align import Alignment
+from fi_notebook.core.run import COMPARISON_COLUMNS
+from fi_notebook.core.stats import STATISTICS
+from fi_notebook.core.trace import Trace
+
+__all__ = ["judge_statistics"]
+
+_NEVER_WRITTEN = ("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided")
+"""Operators that give memory as they find it: there is nothing to compare."""
+
+
+def judge_statistics(
+    golden: Trace, faulty: Trace, alignment: Alignment, tolerance: float = 0.0
+) -> dict[str, np.ndarray]:
+    """Every column of a comparison, from the two traces alone.
+
+    Args:
+        golden: The trace to compare with.
+        faulty: The trace to be judged.
+        alignment: Which site is which.
+        tolerance: Relative difference up to which outputs count as equal; 0 asks for
+            the same dtype, statistics and hash.
+    """
+    count, both = len(alignment), alignment.matched
+    columns: dict[str, np.ndarray] = {
+        name: np.full(count, _unknown(name), dtype=kind)
+        for name, kind in COMPARISON_COLUMNS.items()
+    }
+    columns["golden"], columns["faulty"] = alignment.golden_rows, alignment.faulty_rows
+    rows = (alignment.golden_rows[both], alignment.faulty_rows[both])
+    before, after = _statistics(golden, rows[0]), _statistics(faulty, rows[1])
+    numel = [_numel(t, r) for t, r in ((golden, columns["golden"]), (faulty, columns["faulty"]))]
+    columns["numel"] = np.maximum(*numel)
+    sized = (numel[0] == numel[1])[both]
+    unwritten = _is_unwritten(golden, rows[0])
+    bits = _same_bits(golden, faulty, rows, before, after) & sized | unwritten
+    taken = (before["nan"] >= 0) & (after["nan"] >= 0) & ~unwritten
+    relative = np.where(bits & taken, 0.0, _relative(before, after, numel[0][both]))
+    counts = np.all([before[n] == after[n] for n in ("nan", "posinf", "neginf")], axis=0)
+    near = sized & counts & (relative <= tolerance) if tolerance else np.zeros(len(both), bool)
+    columns["equal"][both] = bits | near
+    columns["exact"][both] = bits & taken
+    columns["relative_l2"][both] = relative
+    columns["max_abs"][both] = np.fmax(
+        abs(after["min"] - before["min"]), abs(after["max"] - before["max"])
+    )
+    columns["new_nan"][both] = _more(before["nan"], after["nan"])
+    infinities = [stats["posinf"] + stats["neginf"] for stats in (before, after)]
+    columns["new_inf"][both] = _more(*infinities)
+    for name in ("changed", "max_abs", "max_rel", "max_ulp", "sign_flips"):
+        columns[name][both[bits & taken]] = 0
+    return columns
+
+
+def _unknown(name: str) -> float:
+    """What stands in a column where nothing is known."""
+    kind = COMPARISON_COLUMNS[name]
+    return np.nan if kind is np.float64 else -1 if kind is np.int64 else 0
+
+
+def _statistics(trace: Trace, rows: np.ndarray) -> dict[str, np.ndarray]:
+    return {name: trace.site_columns[name][rows] for name in (*STATISTICS, "hash")}
+
+
+def _same_bits(
+    golden: Trace,
+    faulty: Trace,
+    rows: tuple[np.ndarray, np.ndarray],
+    before: dict[str, np.ndarray],
+    after: dict[str, np.ndarray],
+) -> np.ndarray:
+    """Whether dtype, statistics and hash are the same; so they are where none was taken."""
+    dtypes = [
+        np.asarray([*trace.tables.dtypes, ""], dtype=object)[trace.site_columns["dtype"][mine]]
+        for trace, mine in zip((golden, faulty), rows, strict=True)
+    ]
+    same = [
+        (before[name] == after[name]) | (np.isnan(before[name]) & np.isnan(after[name]))
+        for name in before
+    ]
+    return np.all([*same, dtypes[0] == dtypes[1]], axis=0)
+
+
+def _is_unwritten(trace: Trace, rows: np.ndarray) -> np.ndarray:
+    names = np.asarray([op in _NEVER_WRITTEN for op in (*trace.tables.ops, "")])
+    return names[trace.calls["op"][trace.site_columns["call"][rows]]]
+
+
+def _relative(
+    before: dict[str, np.ndarray], after: dict[str, np.ndarray], numel: np.ndarray
+) -> np.ndarray:
+    """A lower bound of ‖after - before‖ / ‖before‖, known from norms, means and deviations."""
+    norms = abs(after["norm"] - before["norm"])
+    moments = [np.square(after[name] - before[name]) for name in ("mean", "std")]
+    distance = np.fmax(norms, np.sqrt(numel * sum(moments)))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(distance == 0, 0.0, distance / before["norm"])
+
+
+def _more(before: np.ndarray, after: np.ndarray) -> np.ndarray:
+    return np.where((before < 0) | (after < 0), 0, np.maximum(after - before, 0))
+
+
+def _numel(trace: Trace, rows: np.ndarray) -> np.ndarray:
+    """Elements of each site; -1 where the trace has no such site."""
+    sizes = [math.prod(shape) for shape in trace.tables.shapes]
+    of_site = np.asarray([*sizes, -1], dtype=np.int64)[trace.site_columns["shape"]]
+    return np.append(of_site, -1)[rows]
