@@ -35,6 +35,7 @@ __all__ = [
     "qualified_operator",
     "reduced",
     "reduction",
+    "settled",
     "stays",
     "with_contribution",
 ]
@@ -102,6 +103,9 @@ COLLECTIVES: Mapping[str, Collective] = {
     "_c10d_functional_autograd::all_to_all_single": Collective("", "input"),
 }
 """Every operator that moves tensors between ranks, by packet."""
+
+_WRITES_AT_EACH_WAIT = ("c10d::_reduce_scatter_base_", "c10d::reduce_scatter_tensor_coalesced_")
+"""Operators whose work, on gloo, copies the result into the output whenever it is waited on."""
 
 WAIT = "_c10d_functional::wait_tensor"
 
@@ -231,6 +235,17 @@ def _wait(result: Any) -> None:
             _wait(item)
 
 
+def settled(op: str, result: Any, made: list[torch.Tensor]) -> Any:
+    """The result of a call that was waited on, so that a further wait undoes no strike."""
+    if op not in _WRITES_AT_EACH_WAIT or any(tensor.device.type != "cpu" for tensor in made):
+        return result
+    future: torch.futures.Future[list[torch.Tensor]] = torch.futures.Future()
+    future.set_result(made)
+    c10d: Any = torch._C._distributed_c10d
+    done = c10d._create_work_from_future(future).boxed()
+    return (result[0], done) if isinstance(result, tuple) else done
+
+
 def _is_coalescing() -> bool:
     from torch.distributed import distributed_c10d
 
@@ -242,7 +257,8 @@ def reduction(given: Mapping[str, Any]) -> str:
     operation = given.get("reduce_op")
     if operation is None:
         return ""
-    name = operation if isinstance(operation, str) else operation.op().name
+    kinds = torch.distributed.ReduceOp.RedOpType
+    name = operation if isinstance(operation, str) else kinds(operation.op()).name
     return {"PREMUL_SUM": "sum"}.get(name, name.lower())
 
 

@@ -27,7 +27,7 @@ from fi_notebook.core.run import Injection, NotInjected
 from fi_notebook.core.site import PHASES, Site
 from fi_notebook.core.stats import TensorStats
 from fi_notebook.engine.aim import Aim
-from fi_notebook.engine.collectives import is_collective, is_final
+from fi_notebook.engine.collectives import is_collective, is_final, settled
 from fi_notebook.engine.intercept import OPTIMIZER, OTHER, Call, Watch
 from fi_notebook.engine.memory import Memory
 from fi_notebook.engine.outputs import (
@@ -128,20 +128,30 @@ class Striker:
             return result
         moves = is_collective(call.op)
         chosen = [aim for aim in aims if not (moves and gives(aim, call)) and aim.at(call)]
-        final = not moves or not chosen or is_final(call.op, result)
+        if moves and not chosen and not any("previous" in aim.needs for aim in aims):
+            return result
+        final = not moves or is_final(call.op, result)
         for aim in chosen:
-            made = outputs(call.func, call.args, call.kwargs, result)
-            if moves and aim.of_ranks:
-                self.ranks.reduce_otherwise(aim, call, made)
-                continue
-            for output in made:
-                if aim.takes(output) and self.comes_up(aim, call, output):
-                    if final:
-                        result = self._strike(aim, call, output, result)
-                    else:
-                        self.ranks.later(aim, call, output)
+            result = self._strike_chosen(aim, call, result, final=final)
         if final:
             self._remember(aims, call, result)
+            if moves:
+                made = outputs(call.func, call.args, call.kwargs, result)
+                result = settled(call.op, result, [output.tensor for output in made])
+        return result
+
+    def _strike_chosen(self, aim: Aim, call: Call, result: Any, *, final: bool) -> Any:
+        """Strike the outputs of a call that one fault chooses, or put it off."""
+        made = outputs(call.func, call.args, call.kwargs, result)
+        if aim.of_ranks and is_collective(call.op):
+            self.ranks.reduce_otherwise(aim, call, made, final=final)
+            return result
+        for output in made:
+            if aim.takes(output) and self.comes_up(aim, call, output):
+                if final:
+                    result = self._strike(aim, call, output, result)
+                else:
+                    self.ranks.later(aim, call, output)
         return result
 
     def comes_up(self, aim: Aim, call: Call, output: Output) -> bool:

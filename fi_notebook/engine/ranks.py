@@ -161,11 +161,14 @@ class RankStriker:
             )
         return before
 
-    def reduce_otherwise(self, aim: Aim, call: Call, made: Sequence[Output]) -> None:
+    def reduce_otherwise(
+        self, aim: Aim, call: Call, made: Sequence[Output], *, final: bool
+    ) -> None:
         """Put another reduction in the place of the one that was asked for, on every rank."""
         given = named_arguments(call.func, call.args, call.kwargs)
-        if not reduction(given):
-            aim.refusal = f"{call.op} does not reduce"
+        if not (final and reduction(given)):
+            why = "does not reduce" if final else "is in a coalescing group"
+            aim.refusal = f"{call.op} {why}"
             return
         given[COLLECTIVES[call.op].gives] = self._given
         others = reduced(given, call.op, aim.fault.parameters["op"])

@@ -34,7 +34,7 @@ class EventFile:
 
     def __init__(self, path: str | Path) -> None:
         """Open the file, so that a wrong path fails before the training begins."""
-        self._file = Path(path).open("a", encoding="utf-8")
+        self._file = Path(path).open("a", encoding="utf-8")  # noqa: SIM115  (open until the end)
 
     def write(self, injection: Injection, model: str) -> None:
         """Write one injection."""

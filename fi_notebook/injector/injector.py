@@ -33,8 +33,8 @@ from fi_notebook.core.fault import Fault, FaultPlan
 from fi_notebook.core.match import has_module
 from fi_notebook.core.run import Injection, NotInjected
 from fi_notebook.engine import arming
-from fi_notebook.engine.inject import Striker
 from fi_notebook.engine.entered import Entered
+from fi_notebook.engine.inject import Striker
 from fi_notebook.engine.intercept import Interceptor, Watch
 from fi_notebook.engine.source import SourceStacks
 from fi_notebook.engine.steps import StepClock
@@ -150,7 +150,7 @@ class Injector:
         if self._events is not None:
             self._events.finish(self.not_injected, self.step)
 
-    def __enter__(self) -> Injector:
+    def __enter__(self) -> Injector:  # noqa: PYI034  (Self is newer than Python 3.10)
         """The injector itself; it is closed when the block is left."""
         return self
 
@@ -177,7 +177,7 @@ class Injector:
         if self._clock.begun:
             raise ValueError("training has begun; load the state before the first step")
         if not isinstance(state.get("next_step"), int) or not isinstance(state.get("fired"), dict):
-            raise ValueError(
+            raise ValueError(  # noqa: TRY004  (the mapping is one, its content is wrong)
                 f"expected what Injector.state_dict() gave, with 'next_step' and 'fired'; "
                 f"got {sorted(map(str, state))}"
             )
@@ -217,7 +217,7 @@ class Injector:
         try:
             arming.check_filters(fault, table.model)
         except (SiteError, FaultError) as error:
-            logger.error("%s: %s", fault.id, error)
+            logger.error("%s: %s", fault.id, error)  # noqa: TRY400  (said, not raised)
             self._refused[fault.id] = str(error)
             return None
         return fault

@@ -1,0 +1,291 @@
+"""What the processes of a group do; each function gets its rank and the group's size.
+
+Every scenario returns plain JSON: values, what struck (`_told`) and why what did not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.distributed import _functional_collectives as functional
+
+from fi_notebook import Injector
+
+Plan = dict[str, Any]
+distributed: Any = dist  # much of it is unannotated
+
+
+def _told(injector: Injector) -> dict[str, Any]:
+    return {
+        "struck": [[str(i.site), i.step, i.kind, i.changed] for i in injector.injections],
+        "ranks": [i.rank for i in injector.injections],
+        "missed": {n.fault: n.reason for n in injector.not_injected},
+    }
+
+
+def _ones_model() -> tuple[nn.Module, Tensor]:
+    model = nn.Linear(1, 1, bias=False)
+    return model, torch.ones(1, 1)
+
+
+def all_reduces(rank: int, size: int, plan: Plan, give: list[float], **options: Any) -> Any:
+    """One all-reduce after another in step 0; call k sums ``give[k] + rank``."""
+    model, x = _ones_model()
+    got = []
+    with Injector(plan, model=model, **options) as injector:
+        model(x)
+        for base in give:
+            value = torch.full((2,), base + rank)
+            dist.all_reduce(value)
+            got.append(value.tolist())
+    return {"got": got, **_told(injector)}
+
+
+def trained_all_reduces(rank: int, size: int, plan: Plan, steps: int) -> Any:
+    """Training with one all-reduce a step, of ``10 * step + rank``."""
+    model, x = _ones_model()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    got = []
+    with Injector(plan, model=model) as injector:
+        for step in range(steps):
+            value = torch.full((1,), float(10 * step + rank))
+            loss = model(x).sum()
+            dist.all_reduce(value)
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            got.append(value.item())
+    return {"got": got, **_told(injector)}
+
+
+def asynchronous(rank: int, size: int, plan: Plan) -> Any:
+    """An asynchronous all-reduce, waited for by the script as well."""
+    model, x = _ones_model()
+    value = torch.full((2,), float(rank))
+    with Injector(plan, model=model) as injector:
+        model(x)
+        work = dist.all_reduce(value, async_op=True)
+        work.wait()
+    return {"got": value.tolist(), **_told(injector)}
+
+
+def _each(*values: float) -> list[Tensor]:
+    return [torch.tensor([value]) for value in values]
+
+
+def _all_reduce(rank: int) -> tuple[Any, Any]:
+    value = torch.tensor([rank + 1.0])
+    dist.all_reduce(value)
+    return value, None
+
+
+def _all_reduce_coalesced(rank: int) -> tuple[Any, Any]:
+    value = _each(rank + 1.0, 10 * (rank + 1.0))
+    with distributed.distributed_c10d._coalescing_manager():
+        for one in value:
+            dist.all_reduce(one)
+    return value, None
+
+
+def _broadcast(rank: int) -> tuple[Any, Any]:
+    value = torch.tensor([rank + 1.0])
+    dist.broadcast(value, 1)
+    return value, None
+
+
+def _all_gather(rank: int) -> tuple[Any, Any]:
+    value, got = torch.tensor([rank + 1.0]), _each(0.0, 0.0)
+    dist.all_gather(got, value)
+    return got, value
+
+
+def _all_gather_into(rank: int) -> tuple[Any, Any]:
+    value, got = torch.tensor([rank + 1.0]), torch.zeros(2)
+    dist.all_gather_into_tensor(got, value)
+    return got, value
+
+
+def _reduce(rank: int) -> tuple[Any, Any]:
+    value = torch.tensor([rank + 1.0])
+    dist.reduce(value, 1)
+    return (value if rank == 1 else torch.zeros(1)), None
+
+
+def _reduce_scatter(rank: int) -> tuple[Any, Any]:
+    value, got = _each(rank + 1.0, 10 * (rank + 1.0)), torch.zeros(1)
+    dist.reduce_scatter(got, value)
+    return got, value
+
+
+def _reduce_scatter_base(rank: int) -> tuple[Any, Any]:
+    value, got = torch.tensor([rank + 1.0, 10 * (rank + 1.0)]), torch.zeros(1)
+    dist.reduce_scatter_tensor(got, value)
+    return got, value
+
+
+def _scatter(rank: int) -> tuple[Any, Any]:
+    value, got = (_each(5.0, 7.0) if rank == 1 else None), torch.zeros(1)
+    dist.scatter(got, value, 1)
+    return got, value
+
+
+def _gather(rank: int) -> tuple[Any, Any]:
+    value, got = torch.tensor([rank + 1.0]), _each(0.0, 0.0)
+    dist.gather(value, got if rank == 1 else None, 1)
+    return got, value
+
+
+def _all_to_all(rank: int) -> tuple[Any, Any]:
+    value, got = torch.tensor([rank + 1.0, 10 * (rank + 1.0)]), torch.zeros(2)
+    dist.all_to_all_single(got, value)
+    return got, value
+
+
+def _send(rank: int) -> tuple[Any, Any]:
+    """Rank 1 sends 2 to rank 0, which reads it."""
+    value = torch.tensor([rank + 1.0])
+    if rank == 1:
+        dist.send(value, 0)
+        return value, None
+    got = torch.zeros(1)
+    dist.recv(got, 1)
+    return got * 1, None
+
+
+def _funcol_all_reduce(rank: int) -> tuple[Any, Any]:
+    value = torch.tensor([rank + 1.0])
+    return functional.all_reduce(value, "sum", distributed.group.WORLD) * 1, value
+
+
+def _funcol_all_gather(rank: int) -> tuple[Any, Any]:
+    value = torch.tensor([rank + 1.0])
+    return functional.all_gather_tensor(value, 0, distributed.group.WORLD) * 1, value
+
+
+def _funcol_reduce_scatter(rank: int) -> tuple[Any, Any]:
+    value = torch.tensor([rank + 1.0, 10 * (rank + 1.0)])
+    return functional.reduce_scatter_tensor(value, "sum", 0, distributed.group.WORLD) * 1, value
+
+
+def _wait_tensor(rank: int) -> tuple[Any, Any]:
+    value, name = torch.tensor([rank + 1.0]), distributed.group.WORLD.group_name
+    pending = torch.ops._c10d_functional.all_reduce(value, "sum", name)
+    return torch.ops._c10d_functional.wait_tensor(pending), value
+
+
+CALLS: dict[str, Callable[[int], tuple[Any, Any]]] = {
+    "c10d::allreduce_": _all_reduce,
+    "c10d::allreduce_coalesced_": _all_reduce_coalesced,
+    "c10d::broadcast_": _broadcast,
+    "c10d::allgather_": _all_gather,
+    "c10d::_allgather_base_": _all_gather_into,
+    "c10d::reduce_": _reduce,
+    "c10d::reduce_scatter_": _reduce_scatter,
+    "c10d::_reduce_scatter_base_": _reduce_scatter_base,
+    "c10d::scatter_": _scatter,
+    "c10d::gather_": _gather,
+    "c10d::alltoall_base_": _all_to_all,
+    "c10d::send": _send,
+    "c10d::recv_": _send,
+    "_c10d_functional::all_reduce": _funcol_all_reduce,
+    "_c10d_functional::all_gather_into_tensor": _funcol_all_gather,
+    "_c10d_functional::reduce_scatter_tensor": _funcol_reduce_scatter,
+    "_c10d_functional::wait_tensor": _wait_tensor,
+}
+
+
+def collective(rank: int, size: int, plan: Plan, op: str) -> Any:
+    """One call of every kind; what it gave, and what this rank gave to it afterwards."""
+    model, x = _ones_model()
+    with Injector(plan, model=model) as injector:
+        model(x)
+        got, given = CALLS[op](rank)
+    return {"got": _numbers(got), "given": _numbers(given), **_told(injector)}
+
+
+def _numbers(value: Any) -> Any:
+    if value is None:
+        return None
+    tensors = [value] if isinstance(value, Tensor) else value
+    return [number for tensor in tensors for number in tensor.reshape(-1).tolist()]
+
+
+def ring(rank: int, size: int, plan: Plan, batched: bool) -> Any:
+    """Every rank receives before it sends: what waits on either stops for ever."""
+    model, x = _ones_model()
+    buffer, value = torch.zeros(2), torch.full((1,), rank + 1.0)
+    after, before = (rank + 1) % size, (rank - 1) % size
+    with Injector(plan, model=model) as injector:
+        model(x)
+        halves = buffer[:1], buffer[1:]
+        if batched:
+            ops = [dist.P2POp(dist.irecv, halves[0], before), dist.P2POp(dist.isend, value, after)]
+            works = dist.batch_isend_irecv(ops)
+        else:
+            works = [distributed.irecv(halves[0], before), distributed.isend(value, after)]
+        works += [distributed.irecv(halves[1], before), distributed.isend(value, after)]
+        views = buffer[:1], buffer[1:]  # looks, reads nothing
+        for work in works:
+            work.wait()
+        got = torch.cat(views)
+    return {"got": got.tolist(), "sent": value.tolist(), **_told(injector)}
+
+
+def data_parallel(rank: int, size: int, plan: Plan, steps: int, cap_mb: float = 25) -> Any:
+    """DDP over two Linears without bias; loss = sum of outputs, lr = 1, all weights 0.
+
+    The gradient of ``a`` on rank r is (r + 1) (1, 2), that of ``b`` is (r + 1) (3, 4).
+    """
+
+    class Two(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a, self.b = nn.Linear(2, 1, bias=False), nn.Linear(2, 1, bias=False)
+
+        def forward(self, scale: Tensor) -> Tensor:
+            return self.a(scale * torch.tensor([[1.0, 2.0]])) + self.b(
+                scale * torch.tensor([[3.0, 4.0]])
+            )
+
+    inner = Two()
+    for parameter in inner.parameters():
+        nn.init.zeros_(parameter)
+    model = nn.parallel.DistributedDataParallel(inner, bucket_cap_mb=cap_mb)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    gradients = []
+    with Injector(plan, model=model) as injector:
+        for _ in range(steps):
+            model(torch.tensor(rank + 1.0)).sum().backward()
+            gradients.append([_numbers(p.grad) for p in model.parameters()])
+            optimizer.step()
+            optimizer.zero_grad()
+        sites = [str(i.site) for i in injector.injections]
+    weights = [_numbers(p.detach()) for p in model.parameters()]
+    return {"gradients": gradients, "weights": weights, "sites": sites, **_told(injector)}
+
+
+def sharded(rank: int, size: int, plan: Plan, steps: int) -> Any:
+    """FSDP2 over one Linear of weight (1, 1, 1, 1)ᵀ; loss = sum of outputs.
+
+    The gradient on rank r is r + 1 in every element.
+    """
+    from torch.distributed.fsdp import fully_shard
+
+    model: Any = nn.Sequential(nn.Linear(1, 4, bias=False))
+    nn.init.ones_(model[0].weight)
+    fully_shard(model, mesh=distributed.init_device_mesh("cpu", (size,)))
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    outputs, gradients = [], []
+    with Injector(plan, model=model) as injector:
+        for _ in range(steps):
+            out = model(torch.full((1, 1), rank + 1.0))
+            out.sum().backward()
+            outputs.append(_numbers(out.detach()))
+            gradients.append(_numbers(model[0].weight.grad.to_local()))
+            optimizer.step()
+            optimizer.zero_grad()
+    return {"outputs": outputs, "gradients": gradients, **_told(injector)}

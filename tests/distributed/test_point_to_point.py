@@ -1,0 +1,49 @@
+"""Point-to-point calls are never waited on: nothing hangs, and what arrives is struck."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.distributed.pool import Pool
+
+
+def _plan(target: str, **parts: Any) -> dict[str, Any]:
+    fault = {"target": target, "model": "scale", "parameters": {"factor": 10}, **parts}
+    return {"version": 2, "faults": [{"id": "f1"} | fault], "verbosity": "quiet"}
+
+
+@pytest.mark.parametrize("batched", [False, True], ids=["single", "batched"])
+def test_what_arrives_is_struck_when_it_is_first_read(four: Pool, batched: bool) -> None:
+    """Each rank gets its neighbour's number twice, and rank 2's first half is 10 times 2."""
+    answers = four.run("ring", plan=_plan("c10d::recv_*1", ranks=[2]), batched=batched)
+    assert [a["got"] for a in answers] == [[4, 4], [1, 1], [20, 2], [3, 3]]
+    assert answers[2]["struck"] == [["c10d::recv_*1:0[0]", 0, "in place", 1]]
+
+
+def test_the_second_buffer_is_told_from_the_first(four: Pool) -> None:
+    """Both halves are of one storage; a fault at the second call strikes the second half."""
+    answers = four.run("ring", plan=_plan("c10d::recv_*2", ranks="0-"), batched=False)
+    assert [a["got"] for a in answers] == [[4, 40], [1, 10], [2, 20], [3, 30]]
+
+
+@pytest.mark.parametrize("batched", [False, True], ids=["single", "batched"])
+def test_what_is_sent_goes_wrong_and_the_sender_keeps_its_own(four: Pool, batched: bool) -> None:
+    """Rank 1 sends 10 times 2 to rank 2 at first, then 2; its tensor stays 2."""
+    answers = four.run("ring", plan=_plan("c10d::send*1", ranks=[1]), batched=batched)
+    assert [a["got"] for a in answers] == [[4, 4], [1, 1], [20, 2], [3, 3]]
+    assert answers[1]["sent"] == [2]
+
+
+def test_a_blocking_receive_is_struck_when_it_is_read(two: Pool) -> None:
+    """Rank 0 receives 2 and reads 20."""
+    answers = two.run("collective", plan=_plan("c10d::recv_", ranks=[0]), op="c10d::recv_")
+    assert [a["got"] for a in answers] == [[20], [2]]
+
+
+def test_looking_at_everything_does_not_hang(four: Pool) -> None:
+    """A log of every call waits on nothing either."""
+    plan = {"version": 2, "modules": [""], "log_steps": [0], "verbosity": "verbose"}
+    answers = four.run("ring", plan=plan, batched=True)
+    assert [a["got"] for a in answers] == [[4, 4], [1, 1], [2, 2], [3, 3]]

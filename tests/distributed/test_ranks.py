@@ -1,0 +1,203 @@
+"""Faults of collectives, in real gloo processes, against values computed by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.distributed.pool import Pool
+
+ALL_REDUCE = "c10d::allreduce_"
+
+
+def _plan(target: str, model: str, **parts: Any) -> dict[str, Any]:
+    fault = {"id": "f1", "target": target, "model": model, **parts}
+    return {"version": 2, "faults": [fault], "verbosity": "quiet"}
+
+
+@pytest.mark.parametrize(
+    ("model", "parameters", "expected"),
+    [
+        ("drop_rank", {"rank": 2}, 4),  # 0 + 1 + 3
+        ("duplicate_rank", {"rank": 2}, 8),  # 0 + 1 + 2 + 2 + 3
+        ("corrupt_rank", {"rank": 2}, 2),  # 0 + 1 - 2 + 3
+        ("corrupt_rank", {"rank": 2, "model": "scale", "parameters": {"factor": 10}}, 24),
+        ("wrong_reduction", {"op": "max"}, 3),
+        ("wrong_reduction", {"op": "min"}, 0),
+        ("wrong_reduction", {"op": "product"}, 0),
+        ("wrong_reduction", {"op": "avg"}, 1.5),
+    ],
+)
+def test_a_wrong_rank_changes_the_sum_on_all(
+    four: Pool, model: str, parameters: dict[str, Any], expected: float
+) -> None:
+    """Of ranks that hold 0, 1, 2, 3, whose sum is 6, every rank gets the wrong sum."""
+    plan = _plan(ALL_REDUCE, model, parameters=parameters)
+    answers = four.run("all_reduces", plan=plan, give=[0.0])
+    assert [a["got"] for a in answers] == [[[expected, expected]]] * 4
+    struck = [0, 1, 2, 3] if model == "wrong_reduction" else [2]
+    assert [r for r, a in enumerate(answers) if a["struck"]] == struck
+    if model != "wrong_reduction":
+        reason = "it is for rank 2 of the group, this is rank 0"
+        assert answers[0]["missed"] == {"f1": reason}
+
+
+def test_without_a_fault_the_sum_is_right(four: Pool) -> None:
+    """0 + 1 + 2 + 3 = 6 on every rank while the injector looks on."""
+    plan = {"version": 2, "modules": [""], "log_steps": [0]}
+    answers = four.run("all_reduces", plan=plan, give=[0.0])
+    assert [a["got"] for a in answers] == [[[6, 6]]] * 4
+
+
+def test_a_rank_that_is_not_there_is_reported(four: Pool) -> None:
+    """Rank 7 of a group of 4 strikes nobody, and each rank says why."""
+    plan = _plan(ALL_REDUCE, "drop_rank", parameters={"rank": 7})
+    answers = four.run("all_reduces", plan=plan, give=[0.0])
+    assert [a["got"] for a in answers] == [[[6, 6]]] * 4
+    reason = "c10d::allreduce_*1 has 4 ranks, there is no rank 7 in it"
+    assert all(a["missed"] == {"f1": reason} for a in answers)
+
+
+def test_a_stale_contribution_is_that_of_the_collective_before(four: Pool) -> None:
+    """Rank 2 gives 2 again where it had 12: 10 + 11 + 2 + 13 = 36 instead of 46."""
+    plan = _plan(f"{ALL_REDUCE}*2", "stale_buffer", parameters={"rank": 2})
+    answers = four.run("all_reduces", plan=plan, give=[0.0, 10.0])
+    assert [a["got"] for a in answers] == [[[6, 6], [36, 36]]] * 4
+
+
+def test_a_stale_contribution_may_be_of_the_step_before(two: Pool) -> None:
+    """In step 2 rank 1 gives the 11 of step 1 instead of 21: 20 + 11 = 31."""
+    plan = _plan(f"{ALL_REDUCE}*1", "stale_buffer", parameters={"rank": 1}, steps=[2])
+    answers = two.run("trained_all_reduces", plan=plan, steps=4)
+    assert [a["got"] for a in answers] == [[1, 21, 31, 61]] * 2
+
+
+def test_ranks_choose_who_strikes(four: Pool) -> None:
+    """With ranks "1,3" only their copies of 6 become 60."""
+    plan = _plan(ALL_REDUCE, "scale", parameters={"factor": 10}, ranks="1,3")
+    answers = four.run("all_reduces", plan=plan, give=[0.0])
+    assert [a["got"][0] for a in answers] == [[6, 6], [60, 60], [6, 6], [60, 60]]
+    assert answers[0]["missed"] == {"f1": "it is for ranks 1,3, this is rank 0"}
+    assert answers[1]["ranks"] == [1]
+    assert answers[1]["struck"] == [["c10d::allreduce_*1:0[0]", 0, "in place", 2]]
+
+
+def test_only_chosen_elements_of_a_contribution_go_wrong(four: Pool) -> None:
+    """Rank 3 gives (0, 3): element 0 sums to 0 + 1 + 2 = 3, element 1 to 6."""
+    plan = _plan(ALL_REDUCE, "drop_rank", parameters={"rank": 3}, elements={"index": [0]})
+    answers = four.run("all_reduces", plan=plan, give=[0.0])
+    assert [a["got"] for a in answers] == [[[3, 6]]] * 4
+
+
+def test_the_namespace_may_be_left_out(two: Pool) -> None:
+    """The target allreduce_ of the first form is c10d::allreduce_: 1.5 * (0 + 1) = 1.5."""
+    plan = {"targets": ["allreduce_"], "steps": [0], "error_type": "light"}
+    answers = two.run("all_reduces", plan=plan, give=[0.0])
+    assert [a["got"] for a in answers] == [[[1.5, 1.5]]] * 2
+
+
+def test_an_asynchronous_collective_is_struck_after_its_wait(two: Pool) -> None:
+    """0 + 1 = 1 becomes 10 on rank 1 though the script waits by itself."""
+    plan = _plan(ALL_REDUCE, "scale", parameters={"factor": 10}, ranks=[1])
+    answers = two.run("asynchronous", plan=plan)
+    assert [a["got"] for a in answers] == [[1, 1], [10, 10]]
+
+
+AFTER = {  # op: (rank 0 got, rank 1 got), where rank 1's copy is scaled by 10 after the call
+    "c10d::allreduce_": ([3], [30]),  # 1 + 2
+    "c10d::allreduce_coalesced_": ([3, 30], [30, 300]),
+    "c10d::broadcast_": ([2], [20]),
+    "c10d::allgather_": ([1, 2], [10, 20]),
+    "c10d::_allgather_base_": ([1, 2], [10, 20]),
+    "c10d::reduce_": ([0], [30]),
+    "c10d::reduce_scatter_": ([3], [300]),  # 1 + 2; 10 + 20
+    "c10d::_reduce_scatter_base_": ([3], [300]),
+    "c10d::scatter_": ([5], [70]),
+    "c10d::gather_": ([0, 0], [10, 20]),
+    "c10d::alltoall_base_": ([1, 2], [100, 200]),
+    "_c10d_functional::all_reduce": ([3], [30]),
+    "_c10d_functional::all_gather_into_tensor": ([1, 2], [10, 20]),
+    "_c10d_functional::reduce_scatter_tensor": ([3], [300]),
+    "_c10d_functional::wait_tensor": ([3], [30]),
+}
+BEFORE = {  # op: the same, where rank 1's contribution is scaled by 10 before the call
+    "c10d::allreduce_": ([21], [21]),  # 1 + 20
+    "c10d::allreduce_coalesced_": ([21, 210], [21, 210]),
+    "c10d::broadcast_": ([20], [20]),
+    "c10d::allgather_": ([1, 20], [1, 20]),
+    "c10d::_allgather_base_": ([1, 20], [1, 20]),
+    "c10d::reduce_": ([0], [21]),
+    "c10d::reduce_scatter_": ([21], [210]),  # 1 + 20; 10 + 200
+    "c10d::_reduce_scatter_base_": ([21], [210]),
+    "c10d::scatter_*1:0[0]": ([50], [7]),  # the first tensor of the list, for rank 0
+    "c10d::gather_": ([0, 0], [1, 20]),
+    "c10d::alltoall_base_": ([1, 20], [10, 200]),
+    "c10d::send": ([20], [2]),
+    "_c10d_functional::all_reduce": ([21], [21]),
+    "_c10d_functional::all_gather_into_tensor": ([1, 20], [1, 20]),
+    "_c10d_functional::reduce_scatter_tensor": ([21], [210]),
+}
+STAYS = {  # op: what rank 1 gave, where the call does not overwrite it
+    "c10d::allgather_": [2],
+    "c10d::_allgather_base_": [2],
+    "c10d::reduce_scatter_": [2, 20],
+    "c10d::_reduce_scatter_base_": [2, 20],
+    "c10d::scatter_": [5, 7],
+    "c10d::gather_": [2],
+    "c10d::alltoall_base_": [2, 20],
+    "_c10d_functional::all_reduce": [2],
+    "_c10d_functional::all_gather_into_tensor": [2],
+    "_c10d_functional::reduce_scatter_tensor": [2, 20],
+}
+
+
+@pytest.mark.parametrize("op", AFTER)
+def test_this_ranks_copy_goes_wrong_after_the_call(two: Pool, op: str) -> None:
+    """By default a fault on rank 1 changes what rank 1 got, and nothing else."""
+    plan = _plan(op, "scale", parameters={"factor": 10}, ranks=[1])
+    answers = two.run("collective", plan=plan, op=op)
+    assert tuple(a["got"] for a in answers) == AFTER[op]
+
+
+@pytest.mark.parametrize("target", BEFORE)
+def test_this_ranks_contribution_goes_wrong_before_the_call(two: Pool, target: str) -> None:
+    """With scope contribution all ranks get what follows from it; the input itself stays."""
+    op = target.partition("*")[0]
+    plan = _plan(target, "scale", parameters={"factor": 10}, ranks=[1], scope="contribution")
+    answers = two.run("collective", plan=plan, op=op)
+    assert tuple(a["got"] for a in answers) == BEFORE[target]
+    assert answers[1]["given"] == STAYS.get(op)
+    assert {kind for _, _, kind, _ in answers[1]["struck"]} == {"contribution"}
+    assert not answers[0]["struck"]
+
+
+def test_who_gives_nothing_cannot_give_it_wrong(two: Pool) -> None:
+    """Rank 0 is not the root of the broadcast, which says so."""
+    plan = _plan("c10d::broadcast_", "zero", ranks=[0], scope="contribution")
+    answers = two.run("collective", plan=plan, op="c10d::broadcast_")
+    assert [a["got"] for a in answers] == [[2], [2]]
+    assert answers[0]["missed"] == {"f1": "this rank gives nothing to c10d::broadcast_*1"}
+
+
+def test_nothing_counts_twice_where_nothing_is_reduced(two: Pool) -> None:
+    """duplicate_rank at an all-gather is reported, and the gather is right."""
+    plan = _plan("c10d::allgather_", "duplicate_rank", parameters={"rank": 1})
+    answers = two.run("collective", plan=plan, op="c10d::allgather_")
+    assert [a["got"] for a in answers] == [[1, 2], [1, 2]]
+    assert "does not reduce" in answers[1]["missed"]["f1"]
+
+
+def test_one_rank_cannot_call_twice(two: Pool) -> None:
+    """The model duplicate would leave the other rank waiting; it is refused."""
+    plan = _plan(ALL_REDUCE, "duplicate", ranks=[1])
+    answers = two.run("all_reduces", plan=plan, give=[0.0])
+    assert [a["got"] for a in answers] == [[[1, 1]]] * 2
+    assert "use duplicate_rank" in answers[1]["missed"]["f1"]
+
+
+def test_an_update_may_be_skipped_on_one_rank(two: Pool) -> None:
+    """Rank 1 keeps its own 1 where the sum was 1 + 2 = 3."""
+    plan = _plan(ALL_REDUCE, "skip_update", ranks=[1])
+    answers = two.run("all_reduces", plan=plan, give=[1.0])
+    assert [a["got"] for a in answers] == [[[3, 3]], [[2, 2]]]
