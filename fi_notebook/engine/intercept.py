@@ -22,7 +22,7 @@ from typing import Any, Protocol
 import torch
 from torch import nn
 from torch.optim import Optimizer
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from fi_notebook.core.site import qualified
 from fi_notebook.engine.lineage import Lineage, Origin, is_accumulation
@@ -228,9 +228,20 @@ class Interceptor(TorchDispatchMode):
     ) -> Any:
         """Name the call, make it, and tell the observers before and after."""
         call = self.name(func, args, kwargs or {})
+        if torch._C._len_torch_dispatch_stack() == 0:
+            self._before(call)
+            return self._after(call, func(*call.args, **call.kwargs))
+        with _disable_current_modes():  # what observers do is not for other modes to see
+            self._before(call)
+        result = func(*call.args, **call.kwargs)
+        with _disable_current_modes():
+            return self._after(call, result)
+
+    def _before(self, call: Call) -> None:
         for observer in self.observers:
             observer.before(call)
-        result = func(*call.args, **call.kwargs)
+
+    def _after(self, call: Call, result: Any) -> Any:
         for observer in self.observers:
             result = observer.after(call, result)
         return result

@@ -116,6 +116,7 @@ class StepResult:
     error: Exception | None = None
     forwards: int = 0
 
+    @_disable_current_modes()  # a person's mode around the session sees the step alone
     def record(self, step: int) -> StepRecord:
         """What the step did to training."""
         parameters = [] if self.state is None else list(self.state.parameters.values())
@@ -182,10 +183,11 @@ def run_step(
     observers: list[Observer] = [striker, recorder] if plan else [recorder]
     try:
         returned = _observed(setup, number, Interceptor(watch, observers))
-        result.loss = _scalar(returned, recorder.loss)
-        gradients.take_rest()
-        striker.stored.undo()
-        result.state = TrainingState.take(setup.model, clock.optimizers)
+        with _disable_current_modes():
+            result.loss = _scalar(returned, recorder.loss)
+            gradients.take_rest()
+            striker.stored.undo()
+            result.state = TrainingState.take(setup.model, clock.optimizers)
     except Exception as error:  # noqa: BLE001  # whatever a step raises is its result
         result.error = error
         result.loss = recorder.loss

@@ -133,7 +133,7 @@ class Snapshot:
 
     def restore(self) -> None:
         """Put everything back; a Ctrl-C meanwhile is raised when it is done."""
-        with uninterrupted(), torch.no_grad():
+        with uninterrupted(), torch.no_grad(), _disable_current_modes():
             for container in self._containers:
                 container.restore()
             for state in self._tensors:

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import _disable_current_modes
 
 from fi_notebook.core.run import Comparison
 from fi_notebook.core.site import Site
@@ -65,14 +66,15 @@ def record_golden(stage: Stage, snapshot: Snapshot, budget: int) -> GoldenRun:
     if result.error is not None:
         raise result.error
     check_ran(stage.setup, result)
-    info = settings(stage.setup) | {
-        "step": 0,
-        "loss": None if result.loss is None else float(result.loss.detach().double().real),
-        "forwards": result.forwards,
-        "memory": {"budget": budget, "used": store.used, "exact": store.exact},
-    }
-    reader = partial(_value, stage, result, snapshot)
-    return GoldenRun(result.recorder.trace(info, reader), result, snapshot)
+    with _disable_current_modes():
+        info = settings(stage.setup) | {
+            "step": 0,
+            "loss": None if result.loss is None else result.record(0).loss,
+            "forwards": result.forwards,
+            "memory": {"budget": budget, "used": store.used, "exact": store.exact},
+        }
+        trace = result.recorder.trace(info, partial(_value, stage, result, snapshot))
+    return GoldenRun(trace, result, snapshot)
 
 
 def check_ran(setup: Setup, result: StepResult) -> None:

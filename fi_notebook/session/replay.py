@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import _disable_current_modes
 
 from fi_notebook.analysis.align import align
 from fi_notebook.analysis.compare import build
@@ -228,6 +229,7 @@ class Replay:
             comparison = replace(comparison, **_update(*last))
         return replace(comparison, notes=(*comparison.notes, *findings(comparison)))
 
+    @_disable_current_modes()  # a person's mode around the session sees the step alone
     def _comparison(self, golden: StepResult, trace: Trace, faulty: StepResult) -> Comparison:
         """One step against one step."""
         other = faulty.recorder.trace(settings(self.stage.setup))
@@ -277,6 +279,7 @@ def _scalar(name: str, golden: float, faulty: float) -> Difference:
     )
 
 
+@_disable_current_modes()
 def _distance(golden: TrainingState | None, faulty: StepResult) -> float:
     """``‖faulty - golden‖₂ / ‖golden‖₂`` over all parameters."""
     if golden is None or faulty.state is None:
