@@ -4,10 +4,10 @@
     …                                  # the step runs under the interceptor
     trace = recorder.trace(info)
 
-With ``golden=`` it also measures each output against what the golden run kept.
+With ``golden=`` it also measures each output against what the golden run kept, and
+looks at the values of each call that an error entered and did not leave.
 
-Limits: data flow is by storage: an input was made by the last call that wrote its
-storage, so parts of one storage are not told apart.
+Limits: data flow is by views and storages; see `engine.makers`.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from fi_notebook.core.site import Site
 from fi_notebook.core.trace import CALL_COLUMNS, FLAGS, SITE_COLUMNS, Tables, Trace
 from fi_notebook.engine.collectives import is_collective, is_final
 from fi_notebook.engine.intercept import BACKWARD, FOLDED, OPTIMIZER, OTHER, Call, Watch
+from fi_notebook.engine.makers import Makers
+from fi_notebook.engine.masking import Read, evidence
 from fi_notebook.engine.measure import Measure, compare_kept
 from fi_notebook.engine.outputs import (
     IN_PLACE,
@@ -87,10 +89,13 @@ class Recorder:
         self._offsets, self._inputs = [0], list[int]()
         self._ops, self._overloads = _Numbering(), _Numbering()
         self._parameters, self._dtypes, self._shapes = _Numbering(), _Numbering(), _Numbering()
-        self._makers: StorageMap[int] = StorageMap()
+        self._makers = Makers()
         self._views: StorageMap[list[int]] = StorageMap()
         self._unsafe: set[int] = set()
         self._pending: list[int] = []
+        self._reads: list[Read] = []
+        self._unequal: dict[int, Kept] = {}
+        self._evidence: dict[int, int] = {}
         self._unplaced: list[tuple[int, StorageWeakRef]] = []
         self._placed: dict[int, str] = {}
 
@@ -103,10 +108,18 @@ class Recorder:
         """Note what made the inputs, before an in-place call makes them anew."""
         if self.progress is not None:
             self.progress(call)
-        found = (self._makers.get(t) for t in tensors_in((*call.args, *call.kwargs.values())))
-        self._pending = [row for row in dict.fromkeys(found) if row is not None]
+        read = [(t, self._makers.of(t)) for t in tensors_in((*call.args, *call.kwargs.values()))]
+        self._pending = list(dict.fromkeys(row for _, rows in read for row in rows))
+        self._reads = []
+        if not self._unequal.keys().isdisjoint(self._pending):
+            self._reads = [self._read(tensor, rows) for tensor, rows in read]
         if call.phase == BACKWARD and self.watch.sources.asking_for_gradients:
             self._take_loss(call)
+
+    def _read(self, tensor: torch.Tensor, rows: tuple[int, ...]) -> Read:
+        """A tensor that is read, and what the golden run kept where another was read there."""
+        differs = any(row in self._unequal for row in rows)
+        return Read(tensor, differs, self._unequal.get(rows[0]) if len(rows) == 1 else None)
 
     def _take_loss(self, call: Call) -> None:
         root = next(tensors_in(call.args), None)
@@ -122,6 +135,7 @@ class Recorder:
         final = not is_collective(call.op) or is_final(call.op, result)
         for output in made:
             self._site(call, output, final=final)
+        self._look_at_masking(call, made, first)
         self._note_writes(call, made, first)
         self._note_draw(call)
         self._calls.append(
@@ -143,6 +157,13 @@ class Recorder:
             )
         )
         return result
+
+    def _look_at_masking(self, call: Call, made: list[Output], first: int) -> None:
+        """Look at the values where an input differs and no output does."""
+        rows = range(first, len(self._sites))
+        if self._reads and all(row in self.measures and row not in self._unequal for row in rows):
+            found = int(evidence(call, made, self._reads))
+            self._evidence.update(dict.fromkeys(rows, found))
 
     def _site(self, call: Call, output: Output, *, final: bool) -> None:
         row, tensor = len(self._sites), output.tensor
@@ -170,7 +191,10 @@ class Recorder:
         if self.golden is not None:
             kept = self.golden.get(key)
             if kept is not None:
-                self.measures[row] = (kept.row, compare_kept(kept, tensor))
+                found = compare_kept(kept, tensor)
+                self.measures[row] = (kept.row, found)
+                if not found.equal:
+                    self._unequal[row] = kept
 
     def _parameter(self, call: Call, output: Output) -> str:
         scope = self.watch.parameters
@@ -211,7 +235,7 @@ class Recorder:
         """Remember who made each storage, and which views are written later."""
         row = len(self._calls)
         for number, output in enumerate(made):
-            self._makers.set(output.tensor, first + number)
+            self._makers.note(output, first + number)
             if output.kind == VIEW:
                 views = self._views.get(output.tensor)
                 if views is None:
@@ -282,6 +306,12 @@ class Recorder:
             name: np.asarray(column, dtype=np.float64)
             for name, column in zip(Measure._fields, columns, strict=True)
         }
+
+    def evidence_column(self) -> np.ndarray:
+        """What was seen of masking calls (`core.masking.Evidence`), one entry per site."""
+        seen = np.zeros(len(self._sites), dtype=np.uint8)
+        seen[list(self._evidence)] = list(self._evidence.values())
+        return seen
 
 
 def site_key(call: Call, output: Output) -> SiteKey:
