@@ -1,4 +1,3 @@
-// @ts-check
 /**
  * The explorer of fi_notebook: one plain ES module, no build step, no network.
  *
@@ -222,7 +221,7 @@ export class Wire {
 
 // ---- 4. Search ----
 
-export const FIELDS = ["op", "phase", "module", "code", "dtype", "shape", "param", "bad", "armed",
+const FIELDS = ["op", "phase", "module", "code", "dtype", "shape", "param", "bad", "armed",
   "effect", "re"];
 
 /** Read a search: words, `field:value`, `-field:value`, `re:pattern`; quotes keep spaces.
@@ -536,7 +535,7 @@ function sourceAbove(trace, builder) {
 /** Operators. @param {Trace} trace @param {TreeBuilder} builder */
 function operatorsAbove(trace, builder) {
   const { op } = trace.columns;
-  return (/** @type {number} */ row) => builder.get(`o${op[row]}`, -1, KIND.op, op[row]);
+  return (row) => builder.get(`o${op[row]}`, -1, KIND.op, op[row]);
 }
 
 /** Runs of one phase, in execution order. @param {Trace} trace @param {TreeBuilder} builder */
@@ -552,7 +551,7 @@ function timelineAbove(trace, builder) {
   };
 }
 
-/** Where the sites of each view stand. @type {Record<string, (t: Trace, b: TreeBuilder) => (row: number) => number>} */
+/** Where the sites of each view stand. @type {Record<string, (t: Trace, b: TreeBuilder) => any>} */
 const PLACES = {
   modules: modulesAbove, source: sourceAbove, operators: operatorsAbove, timeline: timelineAbove,
 };
@@ -659,7 +658,7 @@ export class Store {
       form: { model: "bitflip", parameters: {}, extent: "index", extentText: "", steps: "0", seed: "0" },
     };
     /** @type {Set<(topics: string[]) => void>} */ this.listeners = new Set();
-    /** @type {Map<number, { resolve: (data: any) => void, reject: (error: Error) => void }>} */
+    /** @type {Map<number, any>} */
     this.waiting = new Map();
     this.lastId = 0;
     /** What gets the focus back after a part was drawn anew. @type {string | null} */
@@ -667,7 +666,7 @@ export class Store {
     this.previewTimer = 0;
     this.timer = 0;
     this.shown = null;
-    /** @type {((source: string) => void) | null} */ this.onPlotly = null;
+    this.onPlotly = null;
   }
 
   /** @param {(topics: string[]) => void} listener @returns {() => void} */
@@ -817,7 +816,7 @@ export class Store {
 
   /** Show a site in the tree too. */
   reveal(row) {
-    if (row < 0 || !this.trace) return;
+    if (!(row >= 0) || !this.trace) return;
     let node = this.tree().nodeOfRow[row];
     if (!this.visible()?.mask[row]) {
       this.ui.query = "";
@@ -1052,17 +1051,17 @@ function phaseTag(phase) {
 
 // ---- 8. Plots ----
 
+const PAGE = /** @type {any} */ (globalThis);
+
 /** plotly.js, loaded once per page from the kernel. @param {Store} store @returns {Promise<any>} */
 function plotly(store) {
-  const page = /** @type {any} */ (globalThis);
-  page.__fi_plotly ??= page.Plotly && store.readonly ? Promise.resolve(page.Plotly) : loadPlotly(store);
-  return page.__fi_plotly;
+  PAGE.__fi_plotly ??= PAGE.Plotly && store.readonly ? Promise.resolve(PAGE.Plotly) : loadPlotly(store);
+  return PAGE.__fi_plotly;
 }
 
 /** @param {Store} store */
 async function loadPlotly(store) {
-  const page = /** @type {any} */ (globalThis);
-  const mine = page.Plotly;
+  const mine = PAGE.Plotly;
   const source = await new Promise((resolve) => {
     store.onPlotly = resolve;
     store.tell("plotly");
@@ -1073,15 +1072,15 @@ async function loadPlotly(store) {
   } finally {
     URL.revokeObjectURL(url);
   }
-  const loaded = page.Plotly;
-  if (mine) page.Plotly = mine;
+  const loaded = PAGE.Plotly;
+  if (mine) PAGE.Plotly = mine;
   return loaded;
 }
 
 /** A figure's layout in the look of the page. @param {View} view */
 function themed(view, layout) {
   const { width: _, ...rest } = layout;
-  const template = view.store.figures.templates?.[view.root.dataset.theme ?? "light"];
+  const template = view.store.hello.templates?.[view.root.dataset.theme ?? "light"];
   return { ...rest, autosize: true, template };
 }
 
@@ -1095,13 +1094,13 @@ function plot(view, name, onclick) {
   return place;
 }
 
-/** @param {View} view @param {((point: any) => void) | undefined} onclick */
+/** @param {View} view @param {(point: any) => void} [onclick] */
 async function draw(view, place, parsed, onclick) {
   try {
     const library = await plotly(view.store);
     await new Promise(requestAnimationFrame);
     if (!place.isConnected) return;
-    place.replaceChildren();
+    if (!place.fiPlot) place.replaceChildren();
     place.style.height = `${parsed.layout.height ?? 300}px`;
     await library.react(place, parsed.data, themed(view, parsed.layout),
       { responsive: true, displaylogo: false, displayModeBar: "hover" });
@@ -1114,7 +1113,7 @@ async function draw(view, place, parsed, onclick) {
 
 /** Draw every figure of a view again, in the colours that the page has now. @param {View} view */
 async function redraw(view) {
-  for (const place of /** @type {any} */ (view.root.querySelectorAll(".fi-plot"))) {
+  for (const place of view.root.querySelectorAll(".fi-plot")) {
     if (!place.fiPlot || !place.clientWidth) continue;
     (await plotly(view.store)).react(place, place.fiPlot.data, themed(view, place.fiPlot.layout));
   }
@@ -1131,9 +1130,10 @@ function twin(view, name) {
 const ROW = 24;
 const TALLEST = 30_000_000; // browsers clamp an element near 33.5 million pixels
 
+const STATISTICS = ["min", "max", "mean", "std", "norm", "nan", "posinf", "neginf", "zeros"];
 const HEATS = ["std", "norm", "max", "min", "mean", "zeros", "error"];
 
-/** @typedef {{ store: Store, root: HTMLElement, say: (text: string) => void }} View */
+/** @typedef {{ store: Store, root: any, say: (text: string) => void, live?: any }} View */
 /** @typedef {(view: View) => { el: HTMLElement, update: (topics: string[]) => void }} MakePane */
 
 /** Name and detail of a node. @param {Store} store @param {Tree} tree */
@@ -1216,7 +1216,7 @@ function treePane(view) {
   const heat = select(store.ui.heat, HEATS.map((name) => [name, name]), (value) => {
     store.ui.heat = value;
     store.changed("tree");
-  }, { "aria-label": "heat column", title: "what the last column shows" });
+  }, { "aria-label": "heat column" });
   const heads = h("div.heads", null,
     h("span", null, "site"), h("span", null, "phase"), h("span.right", null, "sites"),
     h("span", null, "type"), heat);
@@ -1335,7 +1335,7 @@ function heatCell(store, shown, node) {
   const row = firstRow(shown.tree, node);
   const leaf = shown.tree.kind[node] === KIND.site;
   if (store.ui.heat === "error" && store.errors) {
-    if (shown.broken[node] > 0) return h("span.chip.bad", { title: "NaN or Inf that the golden run does not have" }, leaf ? `NaN/Inf +${count(store.errors.bad[row])}` : "NaN/Inf");
+    if (shown.broken[node] > 0) return h("span.chip.bad", { title: "not finite, unlike the golden run" }, leaf ? `NaN/Inf +${count(store.errors.bad[row])}` : "NaN/Inf");
     if (shown.changed[node] === 0) return h("span.note", { title: "equal bit for bit" }, "=");
   } else if (shown.bad[node] > 0) return h("span.chip.bad", null, leaf ? badText(store, row) : "NaN/Inf");
   if (!shown.heat || shown.heat.most[node] < 0) return null;
@@ -1445,7 +1445,7 @@ function openSiblings(store, tree, node) {
 function enter(view, tree, node) {
   if (tree.kind[node] !== KIND.site && tree.kind[node] !== KIND.call) return toggle(view, node);
   showPane(view.store, "site");
-  /** @type {any} */ (view.root.querySelector(".fi-site"))?.focus();
+  view.root.querySelector(".fi-site")?.focus();
 }
 
 /** @param {Store} store @param {Tree} tree */
@@ -1651,7 +1651,7 @@ function callSelector(view, row) {
     button("‹", () => step(-1), { disabled: at <= 0, "aria-label": "previous call" }, "small"),
     h("span.num", null, `call ${at + 1} of ${rows.length}`),
     button("›", () => step(1), { disabled: at + 1 >= rows.length, "aria-label": "next call" }, "small"),
-    rows.length > 1 ? sparkline(calls, Math.min(at, 399)) : h("span", null, `of ${data.ops[columns.op[row]]}`),
+    rows.length > 1 ? sparkline(calls, Math.min(at, 399)) : null,
     outputs.length > 1 ? select(String(row), outputs.slice(0, 300).map((each) => [String(each),
       `output ${columns.output[each]}${columns.index[each] < 0 ? "" : `[${columns.index[each]}]`}`]),
     (value) => store.reveal(Number(value)), { "aria-label": "output" }) : null);
@@ -1703,7 +1703,7 @@ function excerpt(lines, marked, calls) {
 /** @param {Store} store */
 function statistics(store, row) {
   const stats = store.site?.row === row ? store.site.stats : Object.fromEntries(
-    ["min", "max", "mean", "std", "norm", "nan", "posinf", "neginf", "zeros"].map((name) => [name, store.trace.columns[name][row]]));
+    STATISTICS.map((name) => [name, store.trace.columns[name][row]]));
   const numel = store.shapeOf(row).reduce((a, b) => a * b, 1);
   if (stats.zeros < 0) return h("div.empty", null, "no statistics were taken here");
   const cell = (name, value, bad) => h("div.stat", { "data-bad": bad }, h("span.key", null, name), value);
@@ -1721,7 +1721,7 @@ function siteValues(view) {
   if (store.readonly || !site || site.row !== ui.row) return [];
   if (!site.values) {
     return [h("div.empty", null, site.why ?? "the values of this call are not kept. ",
-      site.recordable ? button("Read values", () => readValues(store), { title: "runs the golden step once, up to this call" }, "small") : null)];
+      site.recordable ? button("Read values", () => readValues(store), { title: "runs the golden step up to this call" }, "small") : null)];
   }
   return [arrayView(view, site), bitLens(view, site)];
 }
@@ -2050,8 +2050,9 @@ function resultPane(view) {
   return {
     el,
     update(topics) {
-      if (!topics.some((t) => ["run", "figures", "tab", "log", "hello"].includes(t))) return;
       const { tab } = store.ui;
+      const live = tab === "training" && topics.includes("steps");
+      if (!live && !topics.some((t) => ["run", "figures", "tab", "log", "hello"].includes(t))) return;
       tabs.replaceChildren(...TABS.map(([name, text]) => button(text, () => choose_(name), { role: "tab", "aria-selected": tab === name }, "tab")));
       fill(head, outcome(store));
       if (topics.every((t) => t === "log") && tab !== "log") return;
@@ -2063,7 +2064,7 @@ function resultPane(view) {
 /** The outcome in one sentence, and the figures that a person asks first. @param {Store} store */
 function outcome(store) {
   const { run } = store;
-  if (!run) return [h("div.empty", null, "Arm a fault and press Replay: the golden and the faulty run of the same step are compared here.")];
+  if (!run) return [h("div.empty", null, "Arm a fault and press Replay: golden and faulty run of the step are compared here.")];
   const { comparison } = run;
   return [
     h("div.verdict", { "data-outcome": run.outcome.name, role: "status" }, h("strong", null, run.outcome.name.replaceAll("_", " ")),
@@ -2072,9 +2073,14 @@ function outcome(store) {
     run.not_injected.map(({ fault, reason }) => h("div.warning", null, `${fault} not injected: ${reason}`)),
     run.error ? h("div.warning", null, run.error) : null,
     h("div.tiles", null, tile("loss", comparison.loss), tile("gradient norm", comparison.gradient_norm),
-      h("div.tile", null, h("span.key", null, "sites that differ"), h("span.big.num", null, count(comparison.diverged)), h("span.note", null, ` of ${count(comparison.compared)}`)),
-      h("div.tile", null, h("span.key", null, "gradients that differ"), h("span.big.num", null, count(comparison.gradients.differing)), h("span.note", null, ` of ${count(comparison.gradients.total)}`))),
+      countTile("sites that differ", comparison.diverged, comparison.compared),
+      countTile("gradients that differ", comparison.gradients.differing, comparison.gradients.total)),
   ];
+}
+
+/** @param {number} total */
+function countTile(name, n, total) {
+  return h("div.tile", null, h("span.key", null, name), h("span.big.num", null, count(n)), h("span.note", null, ` of ${count(total)}`));
 }
 
 /** Golden against faulty. */
@@ -2115,11 +2121,10 @@ function diffPanel(view) {
 }
 
 function beforeAfter({ before, after }) {
-  const names = ["min", "max", "mean", "std", "norm", "nan", "posinf", "neginf", "zeros"];
   const heads = { nan: "NaN", posinf: "+Inf", neginf: "−Inf" };
-  return h("div.scroll", null, table(["run", ...names.map((name) => heads[name] ?? name)], [
-    ["before", ...names.map((name) => figure(before[name]))],
-    ["after", ...names.map((name) => h("span", { "data-changed": before[name] !== after[name] }, figure(after[name])))],
+  return h("div.scroll", null, table(["run", ...STATISTICS.map((name) => heads[name] ?? name)], [
+    ["before", ...STATISTICS.map((name) => figure(before[name]))],
+    ["after", ...STATISTICS.map((name) => h("span", { "data-changed": before[name] !== after[name] }, figure(after[name])))],
   ], "statistics before and after"));
 }
 
@@ -2129,7 +2134,7 @@ function propagationPanel(view) {
   if (!store.run) return [h("div.empty", null, "no replay yet")];
   const { comparison } = store.run;
   const lead = comparison.first ? `The first call that differs is ${comparison.first}; ${count(comparison.diverged)} of ${plural(comparison.compared, "site")} differ.` : "No call differs.";
-  const go = (point) => store.reveal(Number(Array.isArray(point.customdata) ? point.customdata[0] : point.customdata));
+  const go = (point) => store.reveal(store.errors.golden[point.customdata]);
   return [h("p.lead", null, lead), comparison.structural ? h("div.warning", null, comparison.structural) : null,
     plot(view, "propagation", go), twin(view, "propagation"),
     comparison.notes.map((text) => h("div.warning", null, text)),
@@ -2142,6 +2147,16 @@ function differing(name, found) {
   return `${name.replace("_", " ")}: ${count(found.differing)} of ${count(found.total)} differ`;
 }
 
+/** Loss of both runs, as far as they are. @param {View} view */
+function livePlot(view, records) {
+  const line = (name, rows, color) => ({ name, mode: "lines", line: { color },
+    x: rows.map((each) => each.step), y: rows.map((each) => number(each.loss)) });
+  view.live ??= h("div.plot", { role: "figure", "aria-label": "loss so far" });
+  draw(view, view.live, { data: [line("golden", records.golden, "#7a828e"), line("faulty", records.faulty, "#e8590c")],
+    layout: { height: 260, title: { text: "loss so far" }, xaxis: { title: { text: "step" } } } });
+  return view.live;
+}
+
 /** @param {View} view */
 function trainingPanel(view) {
   const { run, steps } = view.store;
@@ -2151,7 +2166,7 @@ function trainingPanel(view) {
   const pair = (a, b) => h("span", { "data-changed": b !== undefined && a !== b }, figure(a), " → ", b === undefined ? "–" : figure(b));
   const rows = records.golden.slice(0, 200).map((golden) => [String(golden.step),
     ...["loss", "gradient_norm", "parameter_norm"].map((name) => pair(golden[name], faulty.get(golden.step)?.[name]))]);
-  return [plot(view, "training"), twin(view, "training"), table(["step", "loss", "gradient norm", "parameter norm"], rows, "golden → faulty, by step")];
+  return [steps ? livePlot(view, steps) : [plot(view, "training"), twin(view, "training")], table(["step", "loss", "gradient norm", "parameter norm"], rows, "golden → faulty, by step")];
 }
 
 /** @param {View} view */
@@ -2219,7 +2234,6 @@ function stateText(store) {
     return { text: `${state} ${progress.text ?? ""}`, kind: "busy", share };
   }
   if (state !== "idle") return { text: note ? `${state}: ${note}` : state, kind: "busy", share: null };
-  if (store.hello.stale) return { text: `stale: ${store.hello.stale}`, kind: "warn", share: null };
   return { text: note || (store.trace ? "ready" : "idle"), kind: note ? "warn" : "idle", share: null };
 }
 
@@ -2330,7 +2344,7 @@ function storeOf(model) {
   model.on("msg:custom", (content, buffers) => wire.receive(content, buffers));
   model.on("comm_live_update", () => store.lose("the kernel is gone"));
   STORES.set(key, store);
-  store.tell("ready", { plotly: Boolean(globalThis.__fi_plotly) });
+  store.tell("ready", { plotly: Boolean(PAGE.__fi_plotly) });
   return store;
 }
 

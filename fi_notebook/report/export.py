@@ -106,13 +106,14 @@ def report_html(session: Explored) -> str:
 def _messages(
     session: Explored,
 ) -> Iterator[tuple[str, Mapping[str, Any], Mapping[str, np.ndarray]]]:
+    yield "hello", {"models": [], "templates": templates()}, {}
     if session.golden is not None:
         yield ("trace", *trace_payload(session.golden))
     yield "plan", {"faults": plan_payload(session.plan, session.golden)}, {}
     if session.run is not None:
         yield ("run", *run_payload(session.run))
         figures, texts = run_figures(session.run)
-        yield "figures", {"figures": figures, "texts": texts, "templates": templates()}, {}
+        yield "figures", {"figures": figures, "texts": texts}, {}
 
 
 def _block(kind: str, data: Mapping[str, Any], columns: Mapping[str, np.ndarray]) -> dict[str, Any]:

@@ -315,7 +315,10 @@ def _worst(differences: Sequence[Difference]) -> dict[str, Any]:
 
 
 def _comparison_columns(comparison: Comparison) -> Columns:
-    """Error and effect of each golden site row; -1 and 255 where nothing was compared."""
+    """Error and effect of each golden site row; -1 and 255 where nothing was compared.
+
+    ``golden`` is the other way round: the golden site row of each compared row.
+    """
     size, columns = len(comparison.golden), comparison.columns
     known = columns["golden"] >= 0
     rows = columns["golden"][known]
@@ -324,6 +327,7 @@ def _comparison_columns(comparison: Comparison) -> Columns:
         "effect": np.full(size, 255, np.uint8),
         "changed": np.full(size, -1, np.int32),
         "bad": np.zeros(size, np.int32),
+        "golden": columns["golden"].astype(np.int32),
     }
     with np.errstate(over="ignore"):
         spread["error"][rows] = columns["relative_l2"][known]

@@ -62,7 +62,7 @@ def hello(explorer: Explorer) -> Message:
             "models": models_payload(),
             "selections": selections_payload(),
             "superseded": explorer.superseded,
-            "stale": "",
+            "templates": templates(),
         },
     )
 
@@ -102,7 +102,7 @@ def run(last: Run | None) -> Iterator[Message]:
         return
     yield Message("run", *run_payload(last))
     figures, texts = run_figures(last)
-    yield Message("figures", {"figures": figures, "texts": texts, "templates": templates()})
+    yield Message("figures", {"figures": figures, "texts": texts})
 
 
 def steps(records: Mapping[str, Sequence[StepRecord]]) -> dict[str, Any]:

@@ -103,6 +103,25 @@ class TestStory:
             sizes = [size for _, size in bridge.received]
             assert max(sizes) <= 4 / 3 * 1_000_000 + 4  # base64 of at most one part
 
+    def test_a_click_on_the_propagation_leads_to_the_call(
+        self, shown: Open, session: Session
+    ) -> None:
+        """The point where the error was introduced is the struck site, in tree and card."""
+        session.arm("relu*1:0", "scale", factor=3.0)
+        with shown(session) as bridge:
+            page = bridge.page
+            replay(page)
+            page.get_by_role("tab", name="Propagation").click()
+            page.locator(".fi-plot .main-svg").first.wait_for()
+            page.evaluate(
+                """() => { const place = document.querySelector('.fi-plot');
+                  const trace = place.data.find((each) => each.name?.startsWith('introduced'));
+                  place.emit('plotly_click', { points: [{ customdata: trace.customdata[0] ??
+                    trace.customdata._inputArray?.[0] }] }); }"""
+            )
+            page.locator(".fi-title", has_text="relu*1:0").wait_for()
+            page.locator(".fi-row[aria-selected=true]", has_text="relu*1:0").wait_for()
+
     def test_what_did_not_fire_says_why(self, shown: Open, session: Session) -> None:
         """A fault whose call was not made is reported with its reason."""
         with pytest.warns(UserWarning, match="2 were made"):
