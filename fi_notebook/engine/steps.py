@@ -17,7 +17,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 from functools import wraps
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakSet
 
 import torch
@@ -31,6 +31,14 @@ from torch.optim.optimizer import (
 __all__ = ["StepClock"]
 
 logger = logging.getLogger("fi_notebook")
+
+
+class _Stepping(NamedTuple):
+    """An optimizer that is stepping: the node it runs under, and whether it has a closure."""
+
+    optimizer: Optimizer
+    node: Any
+    closure: bool
 
 
 class StepClock:
@@ -57,9 +65,8 @@ class StepClock:
         self.micro_batch = -1
         self.micro_batch_per_step = micro_batch_per_step
         self.optimizers: list[Optimizer] = []
-        self.optimizer_depth = 0
-        self._optimizer_nodes: list[Any] = []
-        self._closures: list[bool] = []
+        self._stepping: list[_Stepping] = []
+        self._mine: frozenset[int] = frozenset()
         self._one_step = one_step
         self._due = True
         self._forwards = 0  # since an optimizer last stepped
@@ -81,8 +88,7 @@ class StepClock:
         while self._handles:
             self._handles.pop().remove()
         _unwatch_zero_grad(self)
-        self._optimizer_nodes.clear()
-        self._closures.clear()
+        self._stepping.clear()
 
     @property
     def begun(self) -> bool:
@@ -102,11 +108,14 @@ class StepClock:
 
     def forward(self) -> bool:
         """Count an outermost training forward; says whether it begins a step."""
+        if self._stepping and not self._stepping[-1].closure:
+            self._stepping.clear()  # it raised: only a closure runs the model within a step
         begins = self.due
         self._warn_of_disagreement(begins)
         if begins:
             self.step += 1
             self.micro_batch = 0
+            self._mine = frozenset()
         else:
             self.micro_batch += 1
         self._due = False
@@ -146,18 +155,22 @@ class StepClock:
     @property
     def in_optimizer(self) -> bool:
         """Whether an optimizer of the model is stepping now, not within a closure's backward."""
-        nodes = self._optimizer_nodes
-        return bool(nodes) and torch._C._current_autograd_node() is nodes[-1]
+        stepping = self._stepping
+        return bool(stepping) and torch._C._current_autograd_node() is stepping[-1].node
 
     @property
     def has_closure(self) -> bool:
         """Whether the optimizer that is stepping now was given a closure."""
-        return bool(self._closures) and self._closures[-1]
+        return bool(self._stepping) and self._stepping[-1].closure
 
     def owns(self, optimizer: Optimizer) -> bool:
         """Whether an optimizer holds parameters of the model."""
-        mine = {id(parameter) for parameter in self.model.parameters()}
-        return any(id(p) in mine for group in optimizer.param_groups for p in group["params"])
+        return self._are_mine(p for group in optimizer.param_groups for p in group["params"])
+
+    def _are_mine(self, parameters: Iterable[torch.Tensor]) -> bool:
+        if not self._mine:  # asked anew in each step: a model may be rebuilt
+            self._mine = frozenset(map(id, self.model.parameters()))
+        return any(id(parameter) in self._mine for parameter in parameters)
 
     def _before_step(
         self, optimizer: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -166,30 +179,25 @@ class StepClock:
             return
         if not any(known is optimizer for known in self.optimizers):
             self.optimizers.append(optimizer)
-        self._optimizer_nodes.append(torch._C._current_autograd_node())
-        self._closures.append(any(callable(value) for value in (*args, *kwargs.values())))
+        while any(interrupted.optimizer is optimizer for interrupted in self._stepping):
+            self._stepping.pop()  # it raised: then no hook says that it is over
+        closure = any(callable(value) for value in (*args, *kwargs.values()))
+        node = torch._C._current_autograd_node()
+        self._stepping.append(_Stepping(optimizer, node, closure))
         if self.on_optimizer is not None:
             self.on_optimizer(optimizer)
 
     def _after_step(self, optimizer: Optimizer, _args: Any, _kwargs: Any) -> None:
-        if not any(known is optimizer for known in self.optimizers):
+        if not (self._stepping and self._stepping[-1].optimizer is optimizer):
             return
-        if self._optimizer_nodes:
-            self._optimizer_nodes.pop()
-            self._closures.pop()
+        self._stepping.pop()
         self._due = self.begun
         if self.on_update is not None:
             self.on_update(optimizer)
 
-    def leave_interrupted_optimizer(self) -> None:
-        """Forget optimizer steps that raised: a raising closure fires no post hook."""
-        self._optimizer_nodes.clear()
-        self._closures.clear()
-
     def cleared(self, parameters: Iterable[torch.Tensor]) -> None:
         """Take note that the gradients of some parameters were cleared."""
-        mine = {id(parameter) for parameter in self.model.parameters()}
-        if not self._optimizer_nodes and any(id(p) in mine for p in parameters):
+        if not self._stepping and self._are_mine(parameters):
             self._due = self.begun
 
 

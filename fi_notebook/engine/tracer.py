@@ -206,6 +206,9 @@ class Recorder:
             scope.inherit(output.tensor, call.parameter)
             return call.parameter
         own = scope.of(output.tensor) or scope.of_list_item(call.args, output.index)
+        if not own and scope.grown(self.watch.clock.optimizers):
+            scope.refresh(self.watch.clock.optimizers)  # state was made since
+            own = scope.of(output.tensor)
         scope.inherit(output.tensor, own)
         return own or call.parameter
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -137,7 +138,7 @@ def test_each_layer_is_told_by_its_shape() -> None:
     """Layers of widths of their own: each gradient of a weight has its layer's shape."""
     widths = [5, 7, 11, 13, 3]
     layers: list[nn.Module] = []
-    for inputs, outputs in zip(widths, widths[1:], strict=False):
+    for inputs, outputs in pairwise(widths):
         layers += [nn.Linear(inputs, outputs), nn.Tanh()]
     model = nn.Sequential(*layers)
     x, y = torch.randn(4, 5), torch.randn(4, 3)
@@ -151,7 +152,7 @@ def test_each_layer_is_told_by_its_shape() -> None:
     assert len(products) == 4
     for site in products:  # (out, in) is the shape of exactly one layer's weight
         inputs, outputs = (site.shape[1], site.shape[0])
-        if (inputs, outputs) not in zip(widths, widths[1:], strict=False):
+        if (inputs, outputs) not in pairwise(widths):
             inputs, outputs = outputs, inputs
         assert site.module == str(2 * widths.index(inputs))
 
