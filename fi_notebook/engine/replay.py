@@ -33,7 +33,15 @@ from fi_notebook.engine.steps import StepClock
 from fi_notebook.engine.store import Kept, SiteKey, ValueStore
 from fi_notebook.engine.tracer import Recorder
 
-__all__ = ["Setup", "StepResult", "TrainingState", "run_step", "takes_step_number"]
+__all__ = [
+    "Gradients",
+    "Setup",
+    "StepResult",
+    "TrainingState",
+    "observed",
+    "run_step",
+    "takes_step_number",
+]
 
 
 @dataclass(frozen=True)
@@ -74,9 +82,19 @@ class TrainingState:
     @classmethod
     def take(cls, model: nn.Module, optimizers: Sequence[Optimizer]) -> TrainingState:
         """Copy what is there now."""
+        live = cls.live(model, optimizers)
+        copies = (
+            {name: tensor.clone() for name, tensor in tensors.items()}
+            for tensors in (live.parameters, live.buffers, live.optimizer_state)
+        )
+        return cls(*copies)
+
+    @classmethod
+    def live(cls, model: nn.Module, optimizers: Sequence[Optimizer]) -> TrainingState:
+        """The tensors themselves, detached."""
         names = {id(p): name for name, p in model.named_parameters()}
         state = {
-            f"{names.get(id(parameter), 'parameter')}.{key}": value.detach().clone()
+            f"{names.get(id(parameter), 'parameter')}.{key}": value.detach()
             for optimizer in optimizers
             for parameter, values in optimizer.state.items()
             if isinstance(values, Mapping)
@@ -84,8 +102,8 @@ class TrainingState:
             if isinstance(value, torch.Tensor)
         }
         return cls(
-            {name: p.detach().clone() for name, p in model.named_parameters()},
-            {name: b.detach().clone() for name, b in model.named_buffers()},
+            {name: p.detach() for name, p in model.named_parameters()},
+            {name: b.detach() for name, b in model.named_buffers()},
             state,
         )
 
@@ -178,11 +196,11 @@ def run_step(
     striker = Striker(plan, watch, rank=rank, keep_tensors=True, fired=fired)
     striker.count(fired_before or {})
     result = StepResult(recorder)
-    gradients = _Gradients(setup.model)
+    gradients = Gradients(setup.model)
     watch.optimizer_begins += [optimizer_begins or _nobody, gradients.take_of]
     observers: list[Observer] = [striker, recorder] if plan else [recorder]
     try:
-        returned = _observed(setup, number, Interceptor(watch, observers))
+        returned = observed(setup, number, Interceptor(watch, observers))
         with _disable_current_modes():
             result.loss = _scalar(returned, recorder.loss)
             gradients.take_rest()
@@ -199,7 +217,7 @@ def run_step(
     return result
 
 
-def _observed(setup: Setup, number: int, mode: Interceptor) -> Any:
+def observed(setup: Setup, number: int, mode: Interceptor) -> Any:
     """Run the step with every hook on, and off again whatever happens."""
     grad_mode, default = torch.is_grad_enabled(), torch.get_default_dtype()
     torch.clear_autocast_cache()  # around a session it would carry casts from run to run
@@ -236,24 +254,40 @@ def _scalar(returned: Any, root: torch.Tensor | None) -> torch.Tensor | None:
     return root
 
 
-class _Gradients:
-    """Gradients as they are when the optimizer that owns them steps."""
+class Gradients:
+    """Gradients as they are when the optimizer that owns them steps.
 
-    def __init__(self, model: nn.Module) -> None:
+    Args:
+        model: The model.
+        take: Called with the name and the gradient of each parameter, once.
+    """
+
+    def __init__(
+        self, model: nn.Module, take: Callable[[str, torch.Tensor], None] | None = None
+    ) -> None:
+        """Take nothing yet."""
         self._parameters = dict(model.named_parameters())
         self._names = {id(p): name for name, p in self._parameters.items()}
+        self._seen: set[str] = set()
+        self._keep = self._copy if take is None else take
         self.taken: dict[str, torch.Tensor] = {}
 
     def take_of(self, optimizer: Optimizer) -> None:
+        """Take those of an optimizer that is about to step."""
         for group in optimizer.param_groups:
             for parameter in group["params"]:
                 self._take(self._names.get(id(parameter)), parameter)
 
     def take_rest(self) -> None:
+        """Take those that no optimizer stepped with."""
         for name, parameter in self._parameters.items():
             self._take(name, parameter)
 
     def _take(self, name: str | None, parameter: torch.Tensor) -> None:
-        if name is not None and name not in self.taken and parameter.grad is not None:
+        if name is not None and name not in self._seen and parameter.grad is not None:
+            self._seen.add(name)
             with _disable_current_modes():  # our copies are no calls of the step
-                self.taken[name] = parameter.grad.detach().clone()
+                self._keep(name, parameter.grad)
+
+    def _copy(self, name: str, gradient: torch.Tensor) -> None:
+        self.taken[name] = gradient.detach().clone()

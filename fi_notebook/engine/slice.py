@@ -1,0 +1,274 @@
+"""A faulty run as a slice of the tape: only what the fault reaches is carried out again.
+
+    found = run_slice(tape, fault)
+    found.rows              sites whose bits differ from the golden run
+    found.looks             loss, gradients, parameters … where they differ
+
+The strike makes one storage *tainted*. Every call that reads tainted memory is carried
+out on its faulty inputs, in order, and what it gives is compared with the golden bits:
+memory that is equal again is tainted no more. Where nothing tainted is left that a later
+call or look reads, nothing can change any more, and the slice ends there.
+
+Limits: a slice follows the calls of the golden run. Where the faulty run would make
+other calls (a number read back differs, another shape, other random numbers, an error),
+it raises `Astray`, and the step has to be run itself.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from fi_notebook import faults
+from fi_notebook.core.fault import Fault
+from fi_notebook.core.run import Injection
+from fi_notebook.core.site import Site
+from fi_notebook.core.stats import TensorStats
+from fi_notebook.engine.bits import equal_bits
+from fi_notebook.engine.outputs import outputs
+from fi_notebook.engine.tape import (
+    Look,
+    LookKey,
+    Slot,
+    Tape,
+    TapeCall,
+    TapeSite,
+    filled,
+    flat,
+)
+from fi_notebook.engine.tape_recorder import plain_of, same_plain
+from fi_notebook.errors import FaultError
+
+__all__ = ["Astray", "Sliced", "run_slice", "slices"]
+
+
+class Astray(Exception):  # noqa: N818  # it is no error of anybody
+    """The faulty run would make other calls than the golden one; says where."""
+
+
+@dataclass
+class Sliced:
+    """What a slice found.
+
+    Attributes:
+        injection: The firing.
+        corruption: What was done to the tensor; None where nothing was struck.
+        rows: Rows of the sites that differ, for each step.
+        infinite: Of these, rows of single values that became infinite.
+        looks: Faulty values of what was looked at, where they differ.
+        calls: How many calls were carried out.
+        last: Entry after which nothing could change any more, counted from 0.
+    """
+
+    injection: Injection
+    corruption: faults.Corruption
+    rows: dict[int, list[int]] = field(default_factory=dict)
+    infinite: dict[int, list[int]] = field(default_factory=dict)
+    looks: dict[LookKey, torch.Tensor] = field(default_factory=dict)
+    calls: int = 0
+    last: int = 0
+
+
+def slices(fault: Fault) -> bool:
+    """Whether a fault is of the kind that a slice can carry out: one site, one value model."""
+    target = fault.target
+    return (
+        fault.enabled
+        and target.kind == "call"
+        and target.call is not None
+        and target.output is not None
+        and fault.probability >= 1
+        and fault.scope in ("value", "storage")
+        and not (fault.code or fault.phases)
+        and fault.modules is None
+        and fault.micro_batches is None
+        and fault.ranks is None
+        and not faults.get(fault.model).needs
+    )
+
+
+def run_slice(tape: Tape, fault: Fault, site: Site, step: int) -> Sliced:
+    """Strike one site of the tape and follow what it reaches.
+
+    Args:
+        tape: The golden run.
+        fault: A fault that `slices`.
+        site: The site that it chooses.
+        step: In which step it strikes.
+
+    Raises:
+        Astray: The faulty run leaves the golden run's calls, or the fault is of a kind
+            that only the step itself can show.
+        FaultError: The fault cannot strike this tensor.
+    """
+    return _Slice(tape).run(fault, site, step)
+
+
+class _Slice:
+    """The state of one slice while it runs."""
+
+    def __init__(self, tape: Tape) -> None:
+        self.tape = tape
+        self.tainted: dict[int, torch.UntypedStorage] = {}
+        self.waiting: list[int] = []
+        self.row = -1
+        self.generator: torch.Tensor | None = None
+
+    def run(self, fault: Fault, site: Site, step: int) -> Sliced:
+        place = (step, site.op, site.counted, site.call)
+        if place not in self.tape.places:
+            raise Astray(f"the tape has no {site} in step {step}")
+        self.row = self.tape.places[place]
+        call = self.tape.entries[self.row]
+        assert isinstance(call, TapeCall)  # places name calls only
+        with torch.no_grad():
+            found = self.strike(call, fault, site, step)
+            try:
+                self.follow(found)
+            finally:
+                if self.generator is not None:
+                    torch.set_rng_state(self.generator)
+        found.last = self.row
+        return found
+
+    def strike(self, call: TapeCall, fault: Fault, site: Site, step: int) -> Sliced:
+        output = next(
+            (o for o in call.outputs if (o.output, o.index) == (site.output, site.index)), None
+        )
+        if output is None:
+            raise Astray(f"{call.name} has no output of {site}")
+        slot = output.slot
+        if output.alias and slot.storage not in call.writes and fault.scope == "value":
+            raise Astray(f"{site} is a view, and only its own readers shall see the fault")
+        place = (site.op, site.call, site.output, site.index)
+        identity = (fault.id, 0, step, *place)
+        generator = faults.generator(fault.seed, *identity, device=slot.golden.device)
+        try:
+            corruption = faults.corrupt(
+                slot.golden, fault.model, fault.parameters, fault.elements, generator
+            )
+        except FaultError as error:
+            raise Astray(str(error)) from error
+        changed = corruption.changed
+        found = Sliced(_injection(fault, site, step, changed), corruption)
+        if changed:
+            storage = self.tape.versions[slot.storage][slot.version].clone()
+            corruption.write_into(slot.on(storage))
+            self.taint(slot.storage, slot.version, storage)
+            self.differs(found, call, output, slot.on(storage))
+        return found
+
+    def follow(self, found: Sliced) -> None:
+        while self.waiting:
+            row = heapq.heappop(self.waiting)
+            if row == self.row:
+                continue
+            self.row = row
+            entry = self.tape.entries[row]
+            if isinstance(entry, TapeCall):
+                self.carry_out(entry, found)
+                found.calls += 1
+            elif isinstance(entry, Look):
+                self.look(entry, found)
+            else:
+                raise Astray("the fault reached memory that is written without a call")
+
+    def taint(self, number: int, version: int, storage: torch.UntypedStorage) -> None:
+        self.tainted[number] = storage
+        for row in self.tape.readers.get((number, version), ()):
+            if row > self.row:
+                heapq.heappush(self.waiting, row)
+
+    def carry_out(self, call: TapeCall, found: Sliced) -> None:
+        """Make one call on its faulty inputs, and see what of it differs."""
+        if call.refusal:
+            raise Astray(f"{call.name} must not be carried out alone: {call.refusal}")
+        for number, after in call.writes.items():
+            if number not in self.tainted:
+                self.tainted[number] = self.tape.versions[number][after - 1].clone()
+        tensors = {
+            id(slot): slot.on(self.tainted[slot.storage])
+            for slot in call.reads
+            if slot.storage in self.tainted
+        }
+        args, kwargs = filled(call.args, tensors), filled(call.kwargs, tensors)
+        result = self.call(call, args, kwargs)
+        made = outputs(call.func, args, kwargs, result)
+        if len(made) != len(call.outputs) or not same_plain(call.plain, plain_of(result)):
+            raise Astray(f"{call.name} gave another number than in the golden run")
+        for number, after in call.writes.items():
+            self.settle(number, after)
+        for output, given in zip(call.outputs, made, strict=True):
+            if not output.alias:
+                self.receive(call, output, given.tensor, found)
+            elif output.slot.storage in call.writes:
+                storage = self.tainted.get(output.slot.storage)
+                if storage is not None and _differs(output.slot, storage):
+                    self.differs(found, call, output, given.tensor)
+
+    def call(self, call: TapeCall, args: Any, kwargs: Any) -> Any:
+        if call.draws is not None:
+            if self.generator is None:
+                self.generator = torch.get_rng_state()
+            torch.set_rng_state(call.draws[0])
+        try:
+            result = call.func(*args, **kwargs)
+        except Exception as error:
+            raise Astray(f"{call.name} raised {error!r}") from error
+        if call.draws is not None and not torch.equal(torch.get_rng_state(), call.draws[1]):
+            raise Astray(f"{call.name} drew another number of random numbers")
+        return result
+
+    def settle(self, number: int, version: int) -> None:
+        """Memory was written: it is tainted still, or equal again."""
+        storage, golden = self.tainted[number], self.tape.versions[number][version]
+        if torch.equal(flat(storage), flat(golden)):
+            del self.tainted[number]
+        else:
+            self.taint(number, version, storage)
+
+    def receive(
+        self, call: TapeCall, output: TapeSite, tensor: torch.Tensor, found: Sliced
+    ) -> None:
+        """A call gave a new tensor: it is tainted, or equal."""
+        slot = output.slot
+        if not slot.fits(tensor):
+            raise Astray(f"{call.name} gave another shape than in the golden run")
+        workspace = output.output in call.workspaces
+        if not workspace and equal_bits(slot.golden, tensor):
+            return
+        self.taint(slot.storage, slot.version, tensor.untyped_storage())
+        if not workspace:
+            self.differs(found, call, output, tensor)
+
+    def differs(
+        self, found: Sliced, call: TapeCall, output: TapeSite, tensor: torch.Tensor
+    ) -> None:
+        found.rows.setdefault(call.step, []).append(output.row)
+        if tensor.numel() == 1 and "norm" in call.name and bool(tensor.isinf()):
+            if not bool(output.slot.golden.isinf()):
+                found.infinite.setdefault(call.step, []).append(output.row)
+
+    def look(self, look: Look, found: Sliced) -> None:
+        """Keep what is looked at, where it differs."""
+        storage = self.tainted[look.slot.storage]
+        if not _differs(look.slot, storage):
+            return
+        if look.key is None:
+            found.rows.setdefault(look.step, []).append(look.row)
+        else:
+            found.looks[look.key] = look.slot.on(storage).clone()
+
+
+def _differs(slot: Slot, storage: torch.UntypedStorage) -> bool:
+    """Whether a place of tainted memory differs; the whole of it does."""
+    return slot.whole or not equal_bits(slot.golden, slot.on(storage))
+
+
+def _injection(fault: Fault, site: Site, step: int, changed: int) -> Injection:
+    """The record of the firing, without statistics: nobody waits for them."""
+    unknown = TensorStats(site.dtype, site.shape, *([float("nan")] * 5 + [-1] * 4))
+    return Injection(fault.id, site, step, unknown, unknown, changed, ())

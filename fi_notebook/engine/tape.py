@@ -1,0 +1,252 @@
+"""A step as a tape: every call with what it read and wrote, to be carried out again alone.
+
+    tape = record_tape(setup, steps=1, budget=2 << 30)     # see `engine.tape_recorder`
+    Slice(tape).strike(fault)                              # see `engine.slice`
+
+A tape knows the memory of a step as *versions*: each storage (all views of one piece of
+memory) has its bits after each call that wrote it. With them, a call can be carried out
+again without the step around it, and only the calls that a fault reaches have to be.
+
+Limits: what the tape cannot say for certain it refuses (`TapeError`): collectives,
+tensors without strides, memory under two storages, more bytes than the budget.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import torch
+
+from fi_notebook.core.run import StepRecord
+
+__all__ = [
+    "Barrier",
+    "Look",
+    "LookKey",
+    "Slot",
+    "Tape",
+    "TapeCall",
+    "TapeError",
+    "TapeSite",
+    "filled",
+    "flat",
+    "placed",
+    "slots_in",
+]
+
+
+class TapeError(Exception):
+    """A step that cannot be a tape, with the reason in plain words."""
+
+
+class LookKey(NamedTuple):
+    """What a look is for.
+
+    Attributes:
+        step: In which step.
+        kind: ``loss``, ``result``, ``gradients``, ``parameters``, ``buffers`` or
+            ``optimizer_state``.
+        name: Name of the tensor.
+    """
+
+    step: int
+    kind: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Slot:
+    """A tensor that stood in an argument or a result.
+
+    Attributes:
+        storage: Number of its storage.
+        version: Version of the storage at that moment.
+        dtype: Its dtype.
+        size: Its size.
+        stride: Its strides.
+        offset: Where it begins in the storage.
+        golden: The golden values, on memory of the tape; never to be written.
+        whole: Whether it covers every byte of the storage.
+    """
+
+    storage: int
+    version: int
+    dtype: torch.dtype
+    size: torch.Size
+    stride: tuple[int, ...]
+    offset: int
+    golden: torch.Tensor
+    whole: bool
+
+    def fits(self, tensor: torch.Tensor) -> bool:
+        """Whether a tensor lies in its storage as this one did."""
+        return (
+            tensor.dtype == self.dtype
+            and tensor.size() == self.size
+            and tensor.stride() == self.stride
+            and tensor.storage_offset() == self.offset
+        )
+
+    def on(self, storage: torch.UntypedStorage) -> torch.Tensor:
+        """The same place in another storage."""
+        return placed(storage, self.dtype, self.offset, self.size, self.stride)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TapeSite:
+    """One output of a call.
+
+    Attributes:
+        row: Row of the site in the step's trace.
+        output: Which output of the call, from 0.
+        index: Position in a list output, or None.
+        slot: Where its values are.
+        alias: Whether it is a view of memory that there was before.
+    """
+
+    row: int
+    output: int
+    index: int | None
+    slot: Slot
+    alias: bool
+
+
+@dataclass(slots=True, eq=False)
+class TapeCall:
+    """One call.
+
+    Attributes:
+        name: ``addmm*3``, for messages.
+        func: The operator overload.
+        args: Positional arguments with slots in the place of tensors.
+        kwargs: Keyword arguments, likewise.
+        step: In which step.
+        reads: Every tensor among the arguments.
+        writes: Storages that it writes, with the version that it makes.
+        outputs: Its outputs.
+        plain: What it returned where that is no tensor.
+        draws: State of the CPU generator before and after, where it draws.
+        blind: Whether its outputs do not depend on the values that it reads.
+        workspaces: Outputs without values of their own.
+        refusal: Why it must not be carried out alone, or ``""``.
+    """
+
+    name: str
+    func: Any
+    args: Any
+    kwargs: Any
+    step: int
+    reads: tuple[Slot, ...]
+    writes: dict[int, int]
+    outputs: tuple[TapeSite, ...]
+    plain: Any
+    draws: tuple[torch.Tensor, torch.Tensor] | None
+    blind: bool
+    workspaces: tuple[int, ...]
+    refusal: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Look:
+    """A moment at which a tensor is looked at.
+
+    Attributes:
+        slot: Which tensor.
+        key: What for, or None for a view, of which only whether it differs is asked.
+        step: In which step.
+        row: Row of the site, for a view.
+    """
+
+    slot: Slot
+    key: LookKey | None
+    step: int
+    row: int = -1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Barrier:
+    """Memory was written and no call was seen to do it; a fault must not come here."""
+
+    storage: int
+
+
+@dataclass
+class Tape:
+    """One or more steps of a golden run.
+
+    Attributes:
+        entries: Calls, looks and barriers in order.
+        places: Where a call stands in `entries`, by (step, op, counted, number).
+        versions: For each storage its bits, version by version.
+        readers: Entries that read or write a version of a storage.
+        looks: Every tensor that is looked at, in order.
+        records: What each step did to training.
+        losses: Whether each step has a loss.
+        sites: How many sites each step has.
+        nbytes: How much memory it takes.
+    """
+
+    entries: list[TapeCall | Look | Barrier] = field(default_factory=list)
+    places: dict[tuple[int, str, bool, int], int] = field(default_factory=dict)
+    versions: list[list[torch.UntypedStorage]] = field(default_factory=list)
+    readers: dict[tuple[int, int], list[int]] = field(default_factory=dict)
+    looks: dict[LookKey, Slot] = field(default_factory=dict)
+    records: list[StepRecord] = field(default_factory=list)
+    losses: list[bool] = field(default_factory=list)
+    sites: list[int] = field(default_factory=list)
+    nbytes: int = 0
+
+    def add(self, entry: TapeCall | Look | Barrier, reads: Sequence[tuple[int, int]]) -> None:
+        """Add an entry that reads some versions."""
+        for version in dict.fromkeys(reads):
+            self.readers.setdefault(version, []).append(len(self.entries))
+        self.entries.append(entry)
+
+    @property
+    def calls(self) -> Iterator[TapeCall]:
+        """The calls in order."""
+        return (entry for entry in self.entries if isinstance(entry, TapeCall))
+
+
+def placed(
+    storage: torch.UntypedStorage,
+    dtype: torch.dtype,
+    offset: int,
+    size: Sequence[int],
+    stride: Sequence[int],
+) -> torch.Tensor:
+    """A tensor at a place of a storage."""
+    return torch.empty(0, dtype=dtype, device=storage.device).set_(
+        storage, offset, tuple(size), tuple(stride)
+    )
+
+
+def flat(storage: torch.UntypedStorage) -> torch.Tensor:
+    """All bits of a storage as integers."""
+    wide = storage.nbytes() % 8 == 0
+    dtype, width = (torch.int64, 8) if wide else (torch.uint8, 1)
+    return placed(storage, dtype, 0, (storage.nbytes() // width,), (1,))
+
+
+def slots_in(value: Any) -> Iterator[Slot]:
+    """Every slot in an argument, lists and dictionaries included."""
+    if isinstance(value, Slot):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from slots_in(item)
+    elif isinstance(value, dict):
+        yield from slots_in(list(value.values()))
+
+
+def filled(value: Any, tensors: dict[int, torch.Tensor]) -> Any:
+    """An argument with each slot replaced: by the tensor of its ``id``, else the golden one."""
+    if isinstance(value, Slot):
+        return tensors.get(id(value), value.golden)
+    if isinstance(value, (list, tuple)):
+        return type(value)([filled(item, tensors) for item in value])
+    if isinstance(value, dict):
+        return {key: filled(item, tensors) for key, item in value.items()}
+    return value

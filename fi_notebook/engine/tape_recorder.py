@@ -1,0 +1,388 @@
+"""Writing a tape: an observer that saves the bits of every storage as they change.
+
+    tape = record_tape(setup, steps=1, budget=2 << 30)
+    verify(tape)                  # every call, carried out alone, gives its golden bits
+
+What a call writes is what its schema says, and beyond that whatever changed: before a
+call its inputs are compared with the last bits that were seen of them, after it again.
+
+Limits: an escape of values without a call (``tensor.numpy()``) cannot be seen here; a
+campaign therefore replays some of its injections in full and compares.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.optim import Optimizer
+
+from fi_notebook.engine.bits import equal_bits
+from fi_notebook.engine.collectives import is_collective
+from fi_notebook.engine.intercept import BACKWARD, Call, Interceptor, Watch
+from fi_notebook.engine.outputs import WORKSPACES, outputs, written
+from fi_notebook.engine.replay import Gradients, Setup, TrainingState, observed
+from fi_notebook.engine.steps import StepClock
+from fi_notebook.engine.storages import StorageMap, storage_of, tensors_in
+from fi_notebook.engine.tape import (
+    Barrier,
+    Look,
+    LookKey,
+    Slot,
+    Tape,
+    TapeCall,
+    TapeError,
+    TapeSite,
+    filled,
+    flat,
+    placed,
+)
+
+__all__ = ["record_tape", "same_plain", "verify"]
+
+BLIND = frozenset(
+    {
+        "empty_like",
+        "new_empty",
+        "new_empty_strided",
+        "zeros_like",
+        "new_zeros",
+        "ones_like",
+        "new_ones",
+        "full_like",
+        "new_full",
+        "rand_like",
+        "randn_like",
+        "randint_like",
+    }
+)
+"""Operators that read the shape of their input and none of its values."""
+
+MOVES_MEMORY = frozenset({"resize_", "resize_as_", "set_"})
+"""Operators that give a tensor other memory."""
+
+_BARE = ("empty", "new_empty")
+
+
+class TapeRecorder:
+    """Writes the calls of one or more steps on a tape.
+
+    Args:
+        budget: Bytes for all versions of all storages.
+    """
+
+    def __init__(self, budget: int) -> None:
+        """Start an empty tape."""
+        self.tape = Tape()
+        self._budget = budget
+        self._numbers: StorageMap[int] = StorageMap()
+        self._memory: dict[int, int] = {}
+        self._step = 0
+        self._sites = 0
+        self._pending: tuple[Any, Any, list[Slot]] = ((), {}, [])
+        self._state: torch.Tensor | None = None
+        self.root: LookKey | None = None
+        self.watch: Watch | None = None
+
+    def begin(self, step: int, watch: Watch) -> None:
+        """A step begins."""
+        self._step, self._sites, self.root, self.watch = step, 0, None, watch
+
+    def end(self) -> None:
+        """A step is over."""
+        self.tape.sites.append(self._sites)
+
+    def before(self, call: Call) -> None:
+        """Note what a call is about to read."""
+        if is_collective(call.op):
+            raise TapeError(f"{call.op} moves data between ranks")
+        watch = self.watch
+        if call.phase == BACKWARD and watch is not None and watch.sources.asking_for_gradients:
+            self._note_root(call)
+        reads: list[Slot] = []
+        args, kwargs = self._slotted(call.args, reads), self._slotted(call.kwargs, reads)
+        self._pending = (args, kwargs, reads)
+        draws = torch.Tag.nondeterministic_seeded in getattr(call.func, "tags", ())
+        self._state = torch.get_rng_state() if draws else None
+
+    def after(self, call: Call, result: Any) -> Any:
+        """Write the call down."""
+        args, kwargs, reads = self._pending
+        made = outputs(call.func, call.args, call.kwargs, result)
+        known = {slot.storage for slot in reads}
+        writes = self._written(call, known)
+        sites, aliases = [], []
+        for output in made:
+            alias = self._number(output.tensor) is not None
+            slot = self.slot(output.tensor)
+            sites.append(TapeSite(self._sites, output.output, output.index, slot, alias))
+            if alias and slot.storage not in writes:
+                aliases.append(Look(slot, None, self._step, self._sites))
+            self._sites += 1
+        entry = TapeCall(
+            name=f"{'' if call.counted else 'other/'}{call.op}*{call.number}",
+            func=call.func,
+            args=args,
+            kwargs=kwargs,
+            step=self._step,
+            reads=tuple(reads),
+            writes=writes,
+            outputs=tuple(sites),
+            plain=plain_of(result),
+            draws=None if self._state is None else (self._state, torch.get_rng_state()),
+            blind=call.op in BLIND,
+            workspaces=WORKSPACES.get(call.op, ()),
+            refusal=_refusal(call),
+        )
+        place = (self._step, call.op, call.counted, call.number)
+        self.tape.places[place] = len(self.tape.entries)
+        is_view = bool(made) and len(aliases) == len(made) and not writes
+        passive = entry.blind or (is_view and not entry.refusal)
+        self.tape.add(entry, () if passive else [(slot.storage, slot.version) for slot in reads])
+        for look in aliases:
+            self.tape.add(look, [(look.slot.storage, look.slot.version)])
+        return result
+
+    def look(self, kind: str, name: str, tensor: torch.Tensor) -> LookKey:
+        """Note that a tensor is looked at now."""
+        key = LookKey(self._step, kind, name)
+        slot = self.slot(tensor)
+        self.tape.looks[key] = slot
+        self.tape.add(Look(slot, key, self._step), [(slot.storage, slot.version)])
+        return key
+
+    def slot(self, tensor: torch.Tensor) -> Slot:
+        """The place of a tensor, and its bits as they are now."""
+        storage = storage_of(tensor)
+        if storage is None or tensor.layout != torch.strided or tensor.is_quantized:
+            raise TapeError(f"a tensor of layout {tensor.layout} has no plain memory")
+        if tensor.is_conj() or tensor.is_neg():
+            raise TapeError("a tensor is conjugated or negated lazily")
+        number = self._number(tensor)
+        if number is None:
+            number = self._new(tensor, storage)
+        else:
+            self._notice(number, storage)
+        version = len(self.tape.versions[number]) - 1
+        geometry = (tensor.dtype, tensor.storage_offset(), tensor.size(), tensor.stride())
+        golden = placed(self.tape.versions[number][version], *geometry)
+        whole = tensor.numel() * tensor.element_size() == storage.nbytes()
+        dtype, offset, size, stride = geometry
+        return Slot(number, version, dtype, size, stride, offset, golden, whole)
+
+    def _note_root(self, call: Call) -> None:
+        root = next(tensors_in(call.args), None)
+        if root is not None and root.numel() == 1:
+            self.root = self.look("root", f"root {len(self.tape.entries)}", root)
+
+    def _number(self, tensor: torch.Tensor) -> int | None:
+        return self._numbers.get(tensor)
+
+    def _new(self, tensor: torch.Tensor, storage: torch.UntypedStorage) -> int:
+        number = len(self.tape.versions)
+        self._numbers.set(tensor, number)
+        if storage.nbytes():
+            other = self._memory.get(storage.data_ptr())
+            if other is not None and self._is_live(other):
+                raise TapeError("two storages share their memory")
+            self._memory[storage.data_ptr()] = storage._cdata
+        self.tape.versions.append([])
+        self._save(number, storage)
+        return number
+
+    def _is_live(self, address: int) -> bool:
+        entry = self._numbers._entries.get(address)
+        return entry is not None and not entry[0].expired()
+
+    def _save(self, number: int, storage: torch.UntypedStorage) -> None:
+        self.tape.nbytes += storage.nbytes()
+        if self.tape.nbytes > self._budget:
+            raise TapeError(f"its tensors take more than the budget of {self._budget:,} bytes")
+        self.tape.versions[number].append(storage.clone())
+
+    def _notice(self, number: int, storage: torch.UntypedStorage) -> None:
+        """Where memory changed and no call was seen to write it, put a barrier."""
+        if self._changed(number, storage):
+            before = len(self.tape.versions[number]) - 1
+            self.tape.add(Barrier(number), [(number, before)])
+            self._save(number, storage)
+
+    def _changed(self, number: int, storage: torch.UntypedStorage) -> bool:
+        saved = self.tape.versions[number][-1]
+        if saved.nbytes() != storage.nbytes():
+            return True
+        return not torch.equal(flat(saved), flat(storage))
+
+    def _written(self, call: Call, known: set[int]) -> dict[int, int]:
+        """New versions of the storages that a call wrote."""
+        named = {self._number(t) for t in tensors_in(written(call.func, call.args, call.kwargs))}
+        writes = {}
+        for tensor in tensors_in((*call.args, *call.kwargs.values())):
+            number, storage = self._number(tensor), storage_of(tensor)
+            if number is None or storage is None or number not in known or number in writes:
+                continue
+            if number in named or self._changed(number, storage):
+                self._save(number, storage)
+                writes[number] = len(self.tape.versions[number]) - 1
+        return writes
+
+    def _slotted(self, value: Any, reads: list[Slot]) -> Any:
+        """An argument with slots in the place of tensors."""
+        if isinstance(value, torch.Tensor):
+            slot = self.slot(value)
+            reads.append(slot)
+            return slot
+        if type(value) in (list, tuple):
+            return type(value)([self._slotted(item, reads) for item in value])
+        if isinstance(value, dict):
+            return {key: self._slotted(item, reads) for key, item in value.items()}
+        return value
+
+
+def _refusal(call: Call) -> str:
+    if getattr(call.func, "_schema", None) is None:
+        return "it is a higher-order operator"
+    if call.op in MOVES_MEMORY:
+        return "it gives a tensor other memory"
+    if call.kwargs.get("generator") is not None:
+        return "it draws from a generator of the step's own"
+    return ""
+
+
+def plain_of(result: Any) -> Any:
+    """What a call returned that is no tensor: numbers by their bits."""
+    if isinstance(result, torch.Tensor):
+        return None
+    if isinstance(result, (list, tuple)):
+        return tuple(plain_of(item) for item in result)
+    return result
+
+
+def same_plain(a: Any, b: Any) -> bool:
+    """Whether two plain results are the same, bit for bit."""
+    if isinstance(a, float) and isinstance(b, float):
+        return struct.pack("d", a) == struct.pack("d", b)
+    if isinstance(a, complex) and isinstance(b, complex):
+        return same_plain(a.real, b.real) and same_plain(a.imag, b.imag)
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        return len(a) == len(b) and all(map(same_plain, a, b))
+    if type(a) is not type(b):
+        return False
+    return not isinstance(a, (int, str, bytes)) or bool(a == b)  # handles have no value
+
+
+def record_tape(
+    setup: Setup,
+    *,
+    steps: int,
+    budget: int,
+    optimizer_begins: Callable[[Optimizer], None],
+) -> Tape:
+    """Run some steps and write them on a tape; the caller restores.
+
+    Args:
+        setup: What is run.
+        steps: How many steps.
+        budget: Bytes for the tape.
+        optimizer_begins: Called before each step of an optimizer.
+
+    Raises:
+        TapeError: The steps cannot be a tape; says why.
+        Exception: Whatever the step raised.
+    """
+    recorder = TapeRecorder(budget)
+    for number in range(steps):
+        _record_step(setup, number, recorder, optimizer_begins)
+    return recorder.tape
+
+
+def _record_step(
+    setup: Setup,
+    number: int,
+    recorder: TapeRecorder,
+    optimizer_begins: Callable[[Optimizer], None],
+) -> None:
+    clock = StepClock(setup.model, start_step=number, one_step=True)
+    clock.optimizers += setup.optimizers
+    watch = Watch(setup.model, clock, setup.sources)
+    recorder.begin(number, watch)
+    gradients = Gradients(
+        setup.model, lambda name, gradient: _ignore(recorder.look("gradients", name, gradient))
+    )
+    watch.optimizer_begins += [optimizer_begins, gradients.take_of]
+    returned = observed(setup, number, Interceptor(watch, [recorder]))
+    gradients.take_rest()
+    _look_at_results(recorder, returned)
+    state = TrainingState.live(setup.model, clock.optimizers)
+    for kind in ("parameters", "buffers", "optimizer_state"):
+        for name, tensor in getattr(state, kind).items():
+            recorder.look(kind, name, tensor.detach())
+    recorder.end()
+
+
+def _ignore(_key: LookKey) -> None:
+    """A look at a gradient needs no key afterwards."""
+
+
+def _look_at_results(recorder: TapeRecorder, returned: Any) -> None:
+    """The loss: the scalar that was returned, else the root of backward, else no loss."""
+    tape = recorder.tape
+    number = len(tape.losses)
+    if isinstance(returned, torch.Tensor) and returned.numel() == 1:
+        recorder.look("loss", "loss", returned.detach())
+    elif isinstance(returned, (int, float)) and not isinstance(returned, bool):
+        recorder.look("loss", "loss", torch.tensor(float(returned), dtype=torch.float64))
+    elif recorder.root is not None:
+        tape.looks[LookKey(number, "loss", "loss")] = tape.looks[recorder.root]
+        _renamed(tape, recorder.root, LookKey(number, "loss", "loss"))
+    else:
+        for place, tensor in enumerate(tensors_in((returned,))):
+            recorder.look("result", f"result {place}", tensor.detach())
+    tape.losses.append(LookKey(number, "loss", "loss") in tape.looks)
+    for key in [key for key in tape.looks if key.kind == "root"]:
+        del tape.looks[key]
+
+
+def _renamed(tape: Tape, old: LookKey, new: LookKey) -> None:
+    for row, entry in enumerate(tape.entries):
+        if isinstance(entry, Look) and entry.key == old:
+            tape.entries[row] = Look(entry.slot, new, entry.step)
+
+
+def verify(tape: Tape) -> str:
+    """Carry out every call alone on its golden inputs.
+
+    Returns:
+        The first call that does not give its golden bits, or ``""``.
+    """
+    state = torch.get_rng_state()
+    try:
+        with torch.no_grad():
+            bad = (call for call in tape.calls if not _repeats(tape, call))
+            return next((call.name for call in bad), "")
+    finally:
+        torch.set_rng_state(state)
+
+
+def _repeats(tape: Tape, call: TapeCall) -> bool:
+    if not call.reads or call.refusal or call.func.overloadpacket.__name__.startswith(_BARE) or call.blind:
+        return True
+    if call.outputs and all(site.alias for site in call.outputs) and not call.writes:
+        return True
+    copies = {number: tape.versions[number][after - 1].clone() for number, after in call.writes.items()}
+    tensors = {id(s): s.on(copies[s.storage]) for s in call.reads if s.storage in copies}
+    if call.draws is not None:
+        torch.set_rng_state(call.draws[0])
+    result = call.func(*filled(call.args, tensors), **filled(call.kwargs, tensors))
+    for number, after in call.writes.items():
+        if not torch.equal(flat(copies[number]), flat(tape.versions[number][after])):
+            return False
+    made = outputs(call.func, filled(call.args, tensors), filled(call.kwargs, tensors), result)
+    return same_plain(call.plain, plain_of(result)) and all(
+        site.alias
+        or output.output in call.workspaces
+        or (site.slot.fits(output.tensor) and equal_bits(site.slot.golden, output.tensor))
+        for site, output in zip(call.outputs, made, strict=True)
+    )
