@@ -91,14 +91,21 @@ class Fault:
     enabled: bool = True
 
     def __str__(self) -> str:
-        """One line for people: ``f1: bitflip(bit=31) at relu*2:0, step 0``."""
+        """One line: ``f1: bitflip(bit=31) on index [0, 3] of relu*2:0, step 0``."""
         arguments = ", ".join(f"{key}={value!r}" for key, value in self.parameters.items())
-        where = "" if self.elements == "all" else f" on {self.elements}"
-        return f"{self.id}: {self.model}({arguments}){where} at {self.target}, step {self.steps}"
+        where = f"on {_in_words(self.elements)} of" if self.elements != "all" else "at"
+        return f"{self.id}: {self.model}({arguments}) {where} {self.target}, step {self.steps}"
 
     def __hash__(self) -> int:
         """Hash of the identity; parameters are compared, not hashed."""
         return hash((self.id, self.target, self.model, self.seed))
+
+
+def _in_words(elements: Elements) -> str:
+    """Elements for people: ``index [0, 3]``, ``count 5``, ``nonzero``."""
+    if isinstance(elements, str):
+        return elements
+    return ", ".join(f"{key} {value}" for key, value in elements.items())
 
 
 @dataclass(frozen=True, slots=True)

@@ -172,6 +172,7 @@ class Session:
         self,
         site: Site | str,
         model: str,
+        /,  # so that a fault model's own parameter may be called ``model``
         *,
         elements: Elements = "all",
         steps: int | str | Iterable[int] | Steps = 0,

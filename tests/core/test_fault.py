@@ -14,7 +14,7 @@ RELU = Fault("f1", Target.parse("relu*2:0"), "bitflip", {"bit": 31}, {"index": [
 def test_a_fault_is_one_line_for_people() -> None:
     """Name, model, parameters, elements, target and steps stand in it."""
     fault = Fault("f1", RELU.target, "bitflip", {"bit": 31}, {"index": [0, 3]}, Steps.parse(0))
-    assert str(fault) == "f1: bitflip(bit=31) on {'index': [0, 3]} at relu*2:0, step 0"
+    assert str(fault) == "f1: bitflip(bit=31) on index [0, 3] of relu*2:0, step 0"
     assert str(Fault("f2", RELU.target, "zero")) == "f2: zero() at relu*2:0, step 0-"
 
 
