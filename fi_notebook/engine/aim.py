@@ -10,6 +10,9 @@ What a call is was settled before (see `engine.intercept`); nothing here looks a
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
+
+import torch
 
 from fi_notebook import faults
 from fi_notebook.core.fault import Fault
@@ -18,6 +21,7 @@ from fi_notebook.core.site import PHASES
 from fi_notebook.engine.collectives import qualified_operator
 from fi_notebook.engine.intercept import Call, Watch
 from fi_notebook.engine.outputs import Output
+from fi_notebook.errors import did_you_mean
 
 __all__ = ["Aim"]
 
@@ -32,6 +36,7 @@ class Aim:
         rank: Rank of this process.
         fired: How many times it fired.
         reached: Highest number that a call of its operator had in a due step.
+        first_step: The step at which training begins, or is resumed.
         last_step: The last step that was seen, -1 before the first.
         refusal: Why it did not fire where it was due, or ``""``.
         last_output: The last output of a chosen call that it did not choose, or ``""``.
@@ -45,6 +50,7 @@ class Aim:
     rank: int = 0
     fired: int = 0
     reached: int = 0
+    first_step: int = 0
     last_step: int = -1
     refusal: str = ""
     last_output: str = ""
@@ -186,11 +192,13 @@ class Aim:
             return f"it is for ranks {fault.ranks}, this is rank {self.rank}"
         if self.refusal:
             return self.refusal
-        if not any(step in fault.steps for step in range(self.last_step + 1)):
-            came = f"the last one was step {self.last_step}" if self.last_step >= 0 else "none came"
-            return f"step {fault.steps} never came: {came}"
+        if not any(step in fault.steps for step in range(self.first_step, self.last_step + 1)):
+            return self._no_step()
+        if target.kind != "call" and not self.reached:
+            return f"there was no {str(target)!r} to strike in step {fault.steps}"
         if self.reached == 0:
-            return f"no call of {target.op!r} was made in step {fault.steps}"
+            hint = _near_operators(self.op)
+            return f"no call of {target.op!r} was made in step {fault.steps}{hint}"
         if target.call is not None and self.reached < target.call:
             return f"asked for call {target.call} of {target.op}, {self.reached} were made"
         if self.last_output:
@@ -200,6 +208,23 @@ class Aim:
         return (
             f"no call of {target.op!r} in step {fault.steps} fits {str(target)!r} and its filters"
         )
+
+    def _no_step(self) -> str:
+        steps, first, last = self.fault.steps, self.first_step, self.last_step
+        if any(step in steps for step in range(first)) and (steps.last or 0) < first:
+            return f"step {steps} was before step {first}, where training was resumed"
+        came = f"the last one was step {last}" if last >= first else "none came"
+        return f"step {steps} never came: {came}"
+
+
+@lru_cache(maxsize=256)
+def _near_operators(op: str) -> str:
+    """The nearest operators there are, where an operator is none."""
+    qualified = {
+        name.partition(".")[0].removeprefix("aten::")
+        for name in torch._C._dispatch_get_all_op_names()
+    }
+    return "" if op in qualified else did_you_mean(op, sorted(qualified))
 
 
 def _place(phase: str, module: str, module_call: int, ordinal: int) -> str:

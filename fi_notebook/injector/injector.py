@@ -19,7 +19,6 @@ import atexit
 import logging
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -29,18 +28,17 @@ from torch import nn
 from torch.optim import Optimizer
 
 from fi_notebook import faults
-from fi_notebook.core.fault import Fault, FaultPlan
-from fi_notebook.core.match import has_module
+from fi_notebook.core.fault import FaultPlan
 from fi_notebook.core.run import Injection, NotInjected
-from fi_notebook.engine import arming
 from fi_notebook.engine.entered import Entered
 from fi_notebook.engine.inject import Striker
 from fi_notebook.engine.intercept import Interceptor, Watch
 from fi_notebook.engine.source import SourceStacks
 from fi_notebook.engine.steps import StepClock
-from fi_notebook.errors import FaultError, SiteError, did_you_mean
+from fi_notebook.injector.aiming import aimed_at
 from fi_notebook.injector.events import EventFile
 from fi_notebook.injector.log import CallLog
+from fi_notebook.injector.summary import missed_steps, report_lines
 
 __all__ = ["Injector"]
 
@@ -96,10 +94,9 @@ class Injector:
             given = (optimizer,) if isinstance(optimizer, Optimizer) else tuple(optimizer)
             self._clock.optimizers += given
         self._watch = Watch(model, self._clock, SourceStacks())
-        self._refused: dict[str, str] = {}
-        self._report_unknown_modules()
-        aimed = [fault for fault in map(self._aimed, self.plan) if fault is not None]
+        aimed, self._refused = aimed_at(self.plan, self._watch.table)
         self._striker = Striker(aimed, self._watch, fired=self._fired)
+        self._begin_at(start_step)
         self._log = CallLog(self.plan, self._watch, verbosity or self.plan.verbosity)
         self._mode = Interceptor(self._watch, [self._log, self._striker])
         self._watch.begins.append(self._on_forward)
@@ -118,8 +115,7 @@ class Injector:
     @property
     def not_injected(self) -> tuple[NotInjected, ...]:
         """Every enabled fault that has not fired so far, with the reason."""
-        refused = tuple(NotInjected(name, why) for name, why in self._refused.items())
-        return (*refused, *self._striker.not_injected())
+        return (*self._refused, *self._striker.not_injected())
 
     @property
     def step(self) -> int:
@@ -128,11 +124,8 @@ class Injector:
 
     def report(self) -> str:
         """What fired and what did not, and why; several lines of text."""
-        steps = "no step was made" if self.step < 0 else f"training came to step {self.step}"
-        lines = [f"{len(self._striker.injections)} injections, {steps}"]
-        lines += [_line(injection) for injection in self._striker.injections]
-        lines += [f"  {n.fault} was not injected: {n.reason}" for n in self.not_injected]
-        return "\n".join(lines)
+        lines = report_lines(self.injections, self.not_injected, self.step, self._clock.begun)
+        return "\n".join((*lines, *(f"  {text}" for text in self._missed_steps())))
 
     def close(self) -> None:
         """Detach from the training; may be called any number of times."""
@@ -147,6 +140,8 @@ class Injector:
             self._watch.remove()
         for missed in self.not_injected:
             logger.warning("%s was not injected: %s", missed.fault, missed.reason)
+        for text in self._missed_steps():
+            logger.warning("%s", text)
         if self._events is not None:
             self._events.finish(self.not_injected, self.step)
 
@@ -182,6 +177,7 @@ class Injector:
                 f"got {sorted(map(str, state))}"
             )
         self._clock.step = int(state["next_step"]) - 1
+        self._begin_at(int(state["next_step"]))
         self._striker.count(state["fired"])
         self._prepare(self._clock.step + 1)
 
@@ -191,36 +187,15 @@ class Injector:
 
     # what training tells
 
-    def _report_unknown_modules(self) -> None:
-        """Say which module names of the plan the model does not have; the rest goes on."""
-        names = self._watch.table.names
-        filters = [self.plan.modules or (), *(fault.modules or () for fault in self.plan)]
-        given = dict.fromkeys(pattern for patterns in filters for pattern in patterns)
-        unknown = [pattern for pattern in given if not has_module(pattern, names)]
-        if unknown:
-            hints = "".join(did_you_mean(pattern, names) for pattern in unknown)
-            logger.error(
-                "some of the target modules: %s do not exist in the model. Check the modules%s.",
-                ", ".join(unknown),
-                hints,
-            )
+    def _begin_at(self, step: int) -> None:
+        """Training begins, or is resumed, at a step."""
+        for aim in self._striker.aims:
+            aim.first_step, aim.last_step = step, step - 1
 
-    def _aimed(self, fault: Fault) -> Fault | None:
-        """The fault as it can be aimed at this model; what cannot is reported and left out.
-
-        Unknown modules are left out of its filter, and the rest goes on.
-        """
-        table = self._watch.table
-        known = [m for m in fault.modules or () if has_module(m, table.names)]
-        if fault.modules is not None and (known or not fault.modules):
-            fault = replace(fault, modules=tuple(known))
-        try:
-            arming.check_filters(fault, table.model)
-        except (SiteError, FaultError) as error:
-            logger.error("%s: %s", fault.id, error)  # noqa: TRY400  (said, not raised)
-            self._refused[fault.id] = str(error)
-            return None
-        return fault
+    def _missed_steps(self) -> list[str]:
+        """The steps of the plan that training did not reach, where others of them came."""
+        fired = [aim.fault for aim in self._striker.aims if aim.fired]
+        return missed_steps(self.plan, fired, self.step)
 
     def _on_forward(self, _module: nn.Module) -> None:
         """An outermost training forward begins."""
@@ -294,19 +269,6 @@ class Injector:
         if torch.distributed.is_available() and torch.distributed.is_initialized():
             return torch.distributed.get_rank()
         return int(os.environ.get("RANK", "0"))
-
-
-def _line(injection: Injection) -> str:
-    what = f"{injection.changed} of {_count(injection.site.shape)} elements changed"
-    note = f"; {injection.note}" if injection.note else ""
-    return f"  step {injection.step}: {injection.fault} struck {injection.site}, {what}{note}"
-
-
-def _count(shape: tuple[int, ...]) -> int:
-    count = 1
-    for size in shape:
-        count *= size
-    return count
 
 
 def _compiled_in_place(watch: Watch) -> bool:

@@ -47,7 +47,16 @@ def test_training_is_bit_equal(name: str, config: dict[str, Any]) -> None:
         lambda p: torch.optim.NAdam(p, lr=0.1),
         lambda p: torch.optim.Adafactor(p, lr=0.1),
     ],
-    ids=["sgd", "adam for-loop", "adamw foreach", "adamw fused", "adagrad", "rmsprop", "nadam", "adafactor"],
+    ids=[
+        "sgd",
+        "adam for-loop",
+        "adamw foreach",
+        "adamw fused",
+        "adagrad",
+        "rmsprop",
+        "nadam",
+        "adafactor",
+    ],
 )
 def test_every_optimizer_steps_alike(make: Any) -> None:
     """Training with a log of every call is bit-equal for these optimizers."""
@@ -84,7 +93,9 @@ def test_steps_after_the_fault_are_plain_again() -> None:
         twin.step()
         kept = {name: p.detach().clone() for name, p in case.model.named_parameters()}
         case.step()
-        assert training_bits(case.model, case.optimizer) != training_bits(twin.model, twin.optimizer)
+        assert training_bits(case.model, case.optimizer) != training_bits(
+            twin.model, twin.optimizer
+        )
         with torch.no_grad():
             for name, parameter in case.model.named_parameters():
                 parameter.copy_(kept[name])

@@ -65,9 +65,7 @@ def test_the_structure_is_logged_and_nothing_else(clean: list[str]) -> None:
 
 def test_the_calls_of_a_module_are_logged(tmp_path: Path) -> None:
     """With modules ["layer", "ababa"] the log is that of the first form, line for line."""
-    log = _run(
-        tmp_path, modules=["layer", "ababa"], targets=[], steps=[0], direction="both"
-    )
+    log = _run(tmp_path, modules=["layer", "ababa"], targets=[], steps=[0], direction="both")
     assert log[0].startswith(
         "ERROR:some of the target modules: ababa do not exist in the model. Check the modules"
     )
@@ -165,7 +163,9 @@ def test_backward_is_chosen_by_the_line_of_its_forward_or_of_backward(tmp_path: 
             direction="backward",
         )
         struck = [line for line in log if "injecting fault" in line]
-        assert struck == [f"INFO:injecting fault to mm*{n}:0" for n in (5, 6, 16, 17)], mark  # 11 a micro batch
+        assert struck == [f"INFO:injecting fault to mm*{n}:0" for n in (5, 6, 16, 17)], (
+            mark
+        )  # 11 a micro batch
 
 
 def test_what_is_not_chosen_changes_nothing(tmp_path: Path, clean: list[str]) -> None:

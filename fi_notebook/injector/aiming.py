@@ -1,0 +1,61 @@
+"""The faults of a plan as they can be aimed at one model; what cannot be is reported.
+
+    some of the target modules: layer.lyers do not exist in the model. Check the modules; …
+    f2: no param 'layer.0.wieght'; did you mean 'layer.0.weight'?
+
+Nothing of this ends the training: unknown modules are left out of a filter, a fault that
+chooses nothing is left out of the run, and the rest goes on.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+
+from fi_notebook.core.fault import Fault, FaultPlan
+from fi_notebook.core.match import has_module
+from fi_notebook.core.run import NotInjected
+from fi_notebook.engine import arming
+from fi_notebook.engine.modules import ModuleTable
+from fi_notebook.errors import FaultError, SiteError, did_you_mean
+
+__all__ = ["aimed_at"]
+
+logger = logging.getLogger("fi_notebook")
+
+
+def aimed_at(plan: FaultPlan, table: ModuleTable) -> tuple[list[Fault], tuple[NotInjected, ...]]:
+    """The faults that can strike a model, and those that never can, with the reason."""
+    _report_unknown_modules(plan, table.names)
+    aimed, refused = [], []
+    for fault in plan:
+        fault = _with_known_modules(fault, table.names)
+        try:
+            arming.check_filters(fault, table.model)
+        except (SiteError, FaultError) as error:
+            logger.error("%s: %s", fault.id, error)  # noqa: TRY400  (said, not raised)
+            refused.append(NotInjected(fault.id, str(error)))
+        else:
+            aimed.append(fault)
+    return aimed, tuple(refused)
+
+
+def _report_unknown_modules(plan: FaultPlan, names: list[str]) -> None:
+    filters = [plan.modules or (), *(fault.modules or () for fault in plan)]
+    given = dict.fromkeys(pattern for patterns in filters for pattern in patterns)
+    unknown = [pattern for pattern in given if not has_module(pattern, names)]
+    if unknown:
+        hints = "".join(did_you_mean(pattern, names) for pattern in unknown)
+        logger.error(
+            "some of the target modules: %s do not exist in the model. Check the modules%s.",
+            ", ".join(unknown),
+            hints,
+        )
+
+
+def _with_known_modules(fault: Fault, names: list[str]) -> Fault:
+    """The fault without unknown modules in its filter, unless it has no others."""
+    if not fault.modules:
+        return fault
+    known = tuple(pattern for pattern in fault.modules if has_module(pattern, names))
+    return replace(fault, modules=known) if known else fault
