@@ -22,16 +22,17 @@ from typing import Any
 import numpy as np
 
 from fi_notebook.analysis.align import Alignment, align, describe
-from fi_notebook.analysis.effects import assign_effects
+from fi_notebook.analysis.effects import assign_effects, growths
+from fi_notebook.analysis.mechanisms import assign_mechanisms
 from fi_notebook.analysis.statistics import judge_statistics
 from fi_notebook.analysis.words import four_digits, several
-from fi_notebook.core.run import COMPARISON_COLUMNS, Comparison, Difference
+from fi_notebook.core.run import COMPARISON_COLUMNS, NOT_MEASURED, Comparison, Difference
 from fi_notebook.core.trace import Trace
 from fi_notebook.errors import did_you_mean
 
 __all__ = ["build", "compare"]
 
-_MEASURES = tuple(n for n in COMPARISON_COLUMNS if n not in ("golden", "faulty", "effect"))
+_MEASURES = tuple(n for n in COMPARISON_COLUMNS if n not in NOT_MEASURED)
 _BY_HASH = (
     "no tensors were at hand: outputs are equal where statistics and the hash of all bits are; "
     "distances are lower bounds from the statistics"
@@ -121,6 +122,7 @@ def build(
     notes: Sequence[str] = (),
     growth: float = 2.0,
     tolerance: float = 0.0,
+    evidence: np.ndarray | None = None,
 ) -> Comparison:
     """Put a comparison together.
 
@@ -141,6 +143,8 @@ def build(
         notes: Findings that a person must not miss.
         growth: Factor from which an error counts as amplified or attenuated.
         tolerance: Relative difference up to which statistics count as equal.
+        evidence: What was seen of calls that mask (`core.masking.Evidence`), one entry
+            per site row of the faulty trace.
 
     Raises:
         ValueError: A measure has an unknown name or another length than the trace.
@@ -149,6 +153,8 @@ def build(
     columns = judge_statistics(golden, faulty, alignment, tolerance)
     _take_measures(columns, measures)
     columns["effect"] = assign_effects(faulty, columns, growth=growth)
+    columns["growth"] = growths(faulty, columns)
+    columns["mechanism"] = assign_mechanisms(faulty, columns, evidence)
     return Comparison(
         golden=golden,
         faulty=faulty,

@@ -9,7 +9,8 @@ An error is measured by the share of new NaN and Inf first, and by the relative 
 distance over the finite elements second; the worst input counts. Where one of them
 was not measured, the error counts as passed on; an output of which nothing is known
 (memory that was never written) counts as equal. Inputs are known by the site that made
-them; a parameter or a batch has none and counts as equal.
+them; a parameter or a batch has none and counts as equal. A call that reads only the
+shape of its inputs (`SHAPE_ONLY`) neither masks nor passes on.
 
 Limits: a difference that enters through what no site made (a weight changed in an
 earlier step, another random number) shows as *introduced* at the first call that
@@ -23,7 +24,32 @@ import numpy as np
 from fi_notebook.core.run import EFFECTS
 from fi_notebook.core.trace import Trace
 
-__all__ = ["NONFINITE", "assign_effects", "nonfinite", "producers"]
+__all__ = ["NONFINITE", "SHAPE_ONLY", "assign_effects", "growths", "nonfinite", "producers"]
+
+SHAPE_ONLY = frozenset(
+    [
+        "empty_like",
+        "zeros_like",
+        "ones_like",
+        "full_like",
+        "rand_like",
+        "randn_like",
+        "randint_like",
+        "new_empty",
+        "new_empty_strided",
+        "new_zeros",
+        "new_ones",
+        "new_full",
+        "is_same_size",
+        "nll_loss_backward",
+        "nll_loss2d_backward",
+        "max_pool2d_with_indices_backward",
+        "avg_pool2d_backward",
+        "_adaptive_avg_pool2d_backward",
+    ]
+)
+"""Operators whose result depends on the shape of what may differ, not on its values: a
+backward call of pooling is led by its indices, one of the loss by its targets."""
 
 NONFINITE = ("finite", "produced", "passed on", "absorbed")
 """What a call did with NaN and Inf: *produced* has finite inputs and a non-finite
@@ -63,7 +89,7 @@ def assign_effects(
     known = ~unknown & (into["unknown"] == 0)
     larger = _exceeds(bad, distance, into["bad"], into["distance"], growth)
     smaller = _exceeds(into["bad"], into["distance"], bad, distance, growth)
-    reached = into["differs"] > 0
+    reached = (into["differs"] > 0) & ~_reads_shapes(faulty)[call]
     effect = np.full(len(made), _STRUCTURAL, dtype=np.uint8)
     effect[made] = np.select(
         [~differs & ~(reached & seen), ~differs, ~reached, known & larger, known & smaller],
@@ -72,6 +98,33 @@ def assign_effects(
     )
     effect[columns["golden"] < 0] = _STRUCTURAL
     return effect
+
+
+def growths(faulty: Trace, columns: dict[str, np.ndarray]) -> np.ndarray:
+    """How many times larger each error is than that of the worst input.
+
+    Args:
+        faulty: Trace of the faulty run.
+        columns: The columns of a comparison.
+
+    Returns:
+        One factor per row; NaN where no input, or no output, differs by a measured
+        distance.
+    """
+    factors = np.full(len(columns["faulty"]), np.nan)
+    made = columns["faulty"] >= 0
+    rows = columns["faulty"][made]
+    _, distance = _error(columns, made)
+    into = _worst_input(faulty, rows, distance)[faulty.site_columns["call"][rows]]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        factors[made] = np.where((into > 0) & (distance > 0), distance / into, np.nan)
+    return factors
+
+
+def _reads_shapes(trace: Trace) -> np.ndarray:
+    """Whether each call reads the shapes of its inputs only."""
+    of_op = np.asarray([op in SHAPE_ONLY for op in trace.tables.ops], dtype=bool)
+    return of_op[trace.calls["op"]]
 
 
 def _error(columns: dict[str, np.ndarray], made: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -67,13 +67,14 @@ class Evidence:
     @cached_property
     def relative(self) -> float:
         """The relative tolerance, raised to the noise floor where that is higher."""
-        return max(self.tolerance.relative, *(d for _, d in distances(self.noise) if d < inf))
+        floor = max(d for _, d in distances(self.noise) if d < inf)
+        return max(self.tolerance.relative, self.tolerance.noise * floor)
 
     @cached_property
     def within_noise(self) -> float:
         """The loss tolerance, raised to the noise floor where that is higher."""
         floor = self.noise.loss.relative_l2 if self.noise else 0.0
-        return max(self.tolerance.loss, floor)
+        return max(self.tolerance.loss, self.tolerance.noise * floor)
 
     @cached_property
     def course(self) -> Course:

@@ -20,6 +20,7 @@ import numpy as np
 
 from fi_notebook.analysis.course import pairs, relative
 from fi_notebook.analysis.evidence import Evidence, differences, distances
+from fi_notebook.analysis.mechanisms import deaths_words, growth_words
 from fi_notebook.analysis.nonfinite import first_nonfinite
 from fi_notebook.analysis.outcome_course import COURSE_RULES
 from fi_notebook.analysis.tolerance import DEFAULT, Tolerance
@@ -143,14 +144,16 @@ def _masked_exact(e: Evidence) -> Outcome | None:
     rows, loss = e.comparison.diverged, e.comparison.loss
     if len(rows):
         last = e.comparison.site(int(rows[-1]))
-        gone = f"the last call that differs is {last}, and every later call"
+        died = deaths_words(e.comparison) or "nothing reads what it changed"
+        gone = f"{died}; the last call that differs is {last}, and every later call"
     else:
         gone = "no call that was compared differs"
     golden, faulty = told_apart(loss.golden, loss.faulty)
     shown = f" (only the loss that is shown differs: {faulty} instead of {golden})"
+    equal = "bit-equal to" if e.noise is None or e.noise.equal else "within the noise floor of"
     return Outcome(
         "masked_exact",
-        f"{e.struck}; {gone} and the whole update are bit-equal to the golden run"
+        f"{e.struck}; {gone} and the whole update are {equal} the golden run"
         f"{'' if loss.equal else shown}",
         e.strike,
     )
@@ -221,6 +224,7 @@ def _changed(e: Evidence) -> Outcome:
         _loss_words(e.comparison.loss),
         _tensor_words("gradients", e.comparison.gradients),
         _tensor_words("parameters", e.comparison.parameters),
+        growth_words(e.comparison),
     ]
     words = "; ".join(text for text in said if text)
     return Outcome("changed", f"{e.struck}; {words}{e.hidden}", e.strike)

@@ -35,6 +35,7 @@ class Tolerance:
         metric: Share by which a metric of ``evaluate`` may be worse.
         lower_is_better: Metrics with any of these words in their name get better as
             they fall; all others get better as they grow.
+        noise: How many times the difference of golden from golden still counts as noise.
         nonfinite: The NaN policy: a new NaN or Inf in which of `PLACES` counts as
             ``nan_immediate`` or ``nan_delayed``.
     """
@@ -45,6 +46,7 @@ class Tolerance:
     sudden: int = 2
     final: float = 0.25
     metric: float = 0.01
+    noise: float = 4.0
     lower_is_better: tuple[str, ...] = ("loss", "error", "perplexity", "ppl", "mse", "mae")
     nonfinite: tuple[str, ...] = ("loss", "gradients", "parameters")
 
@@ -54,7 +56,7 @@ class Tolerance:
         Raises:
             ValueError: A number is negative or NaN, or a place of ``nonfinite`` unknown.
         """
-        for name in ("relative", "loss", "spike", "sudden", "final", "metric"):
+        for name in ("relative", "loss", "spike", "sudden", "final", "metric", "noise"):
             if not getattr(self, name) >= 0:
                 raise ValueError(f"{name} is {getattr(self, name)!r}; expected a number from 0")
         for place in self.nonfinite:
@@ -67,7 +69,8 @@ class Tolerance:
             f"relative {four_digits(self.relative)}; loss within {percent(self.loss)}; "
             f"spike {percent(self.spike)} within {self.sudden} steps; "
             f"final loss over the last {percent(self.final)} of the steps; "
-            f"metric {percent(self.metric)}; NaN or Inf in {', '.join(self.nonfinite)}"
+            f"metric {percent(self.metric)}; noise floor times {four_digits(self.noise)}; "
+            f"NaN or Inf in {', '.join(self.nonfinite)}"
         )
 
 

@@ -7,7 +7,7 @@ and the `Outcome`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ import numpy as np
 from fi_notebook.core.detection import Detection
 from fi_notebook.core.fault import FaultPlan
 from fi_notebook.core.lookup import described
+from fi_notebook.core.masking import MECHANISMS
 from fi_notebook.core.site import Site
 from fi_notebook.core.stats import TensorStats
 
@@ -187,7 +188,7 @@ COMPARISON_COLUMNS = {
     "golden": np.int64,  # row in the golden trace's sites, -1 where only the faulty run has it
     "faulty": np.int64,  # row in the faulty trace's sites, -1 where only the golden run has it
     "equal": np.bool_,
-    "exact": np.bool_,  # False: judged on a sample and a hash of all bits
+    "exact": np.bool_,  # False: measured on a sample, or not at all; equal is of all bits
     "changed": np.int64,
     "numel": np.int64,
     "relative_l2": np.float64,
@@ -199,10 +200,13 @@ COMPARISON_COLUMNS = {
     "new_nan": np.int64,
     "new_inf": np.int64,
     "effect": np.uint8,  # index into EFFECTS
+    "mechanism": np.uint8,  # index into core.masking.MECHANISMS; 0 where nothing was masked
+    "growth": np.float64,  # relative_l2 over that of the worst input; NaN where none differs
 }
 """Columns of a comparison, one row per site, in execution order of the faulty run."""
 
-_NOT_MEASURES = ("golden", "faulty", "effect")
+NOT_MEASURED = ("golden", "faulty", "effect", "mechanism", "growth")
+"""Columns that are judged, not measured."""
 
 
 @dataclass(frozen=True)
@@ -265,6 +269,10 @@ class Comparison:
         """What the call of this row did to the error: one of `EFFECTS`."""
         return EFFECTS[int(self.columns["effect"][row])]
 
+    def mechanism(self, row: int) -> str:
+        """Why the error vanished in the call of this row, or "": one of `MECHANISMS`."""
+        return MECHANISMS[int(self.columns["mechanism"][row])]
+
     def to_pandas(self) -> pd.DataFrame:
         """One row per compared site: site, phase, module and every measure."""
         import pandas as pd
@@ -273,9 +281,11 @@ class Comparison:
         first, second = described(self.golden), described(self.faulty)
         names = ("site", "phase", "module", "op", "call", "output")
         effects = np.asarray(EFFECTS, dtype=object)[self.columns["effect"]]
-        measures = {k: v for k, v in self.columns.items() if k not in _NOT_MEASURES}
+        mechanisms = np.asarray(MECHANISMS, dtype=object)[self.columns["mechanism"]]
+        measures = {k: v for k, v in self.columns.items() if k not in NOT_MEASURED}
         where = {name: _either(first[name], golden, second[name], faulty) for name in names}
-        return pd.DataFrame({**where, "effect": effects, **measures})
+        judged = {"effect": effects, "mechanism": mechanisms, "growth": self.columns["growth"]}
+        return pd.DataFrame({**where, **judged, **measures})
 
 
 def _either(
@@ -326,6 +336,8 @@ class Run:
         error: The exception that the faulty run raised, as text, or "".
         messages: What was said while it ran (``RNG diverged at call …``).
         detections: What each detector made of it, with its false alarms.
+        memory: What was kept of the golden outputs: budget and use in bytes, how many
+            whole, sampled and by hash alone, and the bytes of training state beside them.
     """
 
     plan: FaultPlan
@@ -339,6 +351,7 @@ class Run:
     error: str = ""
     messages: tuple[str, ...] = ()
     detections: tuple[Detection, ...] = ()
+    memory: Mapping[str, Any] = field(default_factory=dict)
 
     def __iter__(self) -> Iterator[Injection]:
         """The injections in order."""

@@ -69,7 +69,7 @@ class Makers:
 def _geometry(tensor: torch.Tensor) -> _Geometry:
     if tensor.layout != torch.strided:
         return 0, tuple(tensor.shape), (), tensor.dtype
-    return tensor.storage_offset(), tuple(tensor.shape), tensor.stride(), tensor.dtype
+    return int(tensor.storage_offset()), tuple(tensor.shape), tensor.stride(), tensor.dtype
 
 
 def _is_whole(tensor: torch.Tensor) -> bool:

@@ -38,16 +38,20 @@ class Measure(NamedTuple):
 
 EQUAL = Measure(True, True, 0, 0, 0.0, 0.0, 0.0, 0.0, 1.0, 0, 0, 0)
 
+_BLOCK = 1 << 18
+_LARGE_BLOCK = 1 << 24
+
 
 def compare_kept(kept: Kept, tensor: torch.Tensor) -> Measure:
     """Measure a tensor of the faulty run against what is kept of the golden one."""
     if kept.shape != tensor.shape or kept.dtype != tensor.dtype:
         return _incomparable(tensor)
-    if kept.whole is not None:
-        return measure(kept.whole, tensor)
     if kept.hash is not None and bool(torch.equal(kept.hash, position_hash(tensor))):
         return EQUAL._replace(numel=tensor.numel())
-    assert kept.sample is not None  # kept without the whole: see ValueStore.add
+    if (whole := kept.whole) is not None:
+        return measure(whole.to(tensor.device), tensor)
+    if kept.sample is None:
+        return _unmeasured(tensor)
     sample = sampled(tensor)
     part = measure(kept.sample, sample)
     scale = tensor.numel() / max(1, sample.numel())
@@ -61,32 +65,75 @@ def _incomparable(tensor: torch.Tensor) -> Measure:
     return Measure(False, True, count, count, nan, nan, nan, nan, nan, 0, 0, 0)
 
 
+def _unmeasured(tensor: torch.Tensor) -> Measure:
+    """Other bits, says the hash; how far is left to the statistics of the traces."""
+    unknown = dict.fromkeys(Measure._fields, math.nan)
+    known = {"equal": False, "exact": False, "numel": tensor.numel()}
+    return Measure(**(unknown | known))  # type: ignore[arg-type]  # NaN stands for unknown
+
+
 def measure(golden: torch.Tensor, faulty: torch.Tensor) -> Measure:
-    """Measure one tensor against another of the same shape and dtype."""
+    """Measure one tensor against another of the same shape and dtype, block by block."""
     if equal_bits(golden, faulty):
         return EQUAL._replace(numel=golden.numel())
-    mask = changed_mask(golden, faulty)
-    a, b = wide(golden), wide(faulty)
-    finite = torch.isfinite(a) & torch.isfinite(b)
-    delta = torch.where(finite, b - a, 0.0).abs()
-    reference = torch.where(finite, a, 0.0)
-    other = torch.where(finite, b, 0.0)
-    norms = torch.linalg.vector_norm(reference) * torch.linalg.vector_norm(other)
-    relative = torch.where(delta > 0, delta / reference.abs(), 0.0)
+    size = _BLOCK if golden.device.type == "cpu" else _LARGE_BLOCK
+    pairs = zip(*(t.detach().reshape(-1).split(size) for t in (golden, faulty)), strict=True)
+    parts = [_Part.of(a, b) for a, b in pairs]
+    squares = [sum(part[n] for part in parts) for n in range(4)]
+    ulps = [part.ulps for part in parts if not math.isnan(part.ulps)]
     return Measure(
         equal=False,
         exact=True,
-        changed=int(mask.sum()),
+        changed=sum(part.changed for part in parts),
         numel=golden.numel(),
-        relative_l2=_ratio(torch.linalg.vector_norm(delta), torch.linalg.vector_norm(reference)),
-        max_abs=float(delta.max()),
-        max_rel=float(relative.max()),
-        max_ulp=_ulps(golden, faulty, mask),
-        cosine=_ratio((reference * other).sum(), norms),
-        sign_flips=int((torch.signbit(a) != torch.signbit(b))[finite].sum()),
-        new_nan=int((b.isnan() & ~a.isnan()).sum()),
-        new_inf=int((b.isinf() & ~a.isinf()).sum()),
+        relative_l2=_ratio(math.sqrt(squares[0]), math.sqrt(squares[1])),
+        max_abs=max(part.max_abs for part in parts),
+        max_rel=max(part.max_rel for part in parts),
+        max_ulp=max(ulps, default=math.nan),
+        cosine=_ratio(squares[3], math.sqrt(squares[1]) * math.sqrt(squares[2])),
+        sign_flips=sum(part.sign_flips for part in parts),
+        new_nan=sum(part.new_nan for part in parts),
+        new_inf=sum(part.new_inf for part in parts),
     )
+
+
+class _Part(NamedTuple):
+    """The measures of one block: sums of squares, maxima and counts."""
+
+    difference: float
+    golden: float
+    faulty: float
+    product: float
+    max_abs: float
+    max_rel: float
+    ulps: float
+    changed: int
+    sign_flips: int
+    new_nan: int
+    new_inf: int
+
+    @classmethod
+    def of(cls, golden: torch.Tensor, faulty: torch.Tensor) -> _Part:
+        """Measure a block."""
+        mask = changed_mask(golden, faulty)
+        a, b = wide(golden), wide(faulty)
+        finite = torch.isfinite(a) & torch.isfinite(b)
+        reference, other = torch.where(finite, a, 0.0), torch.where(finite, b, 0.0)
+        delta = (other - reference).abs()
+        relative = torch.where(delta > 0, delta / reference.abs(), 0.0)
+        return cls(
+            difference=float(delta.square().sum()),
+            golden=float(reference.square().sum()),
+            faulty=float(other.square().sum()),
+            product=float((reference * other).sum()),
+            max_abs=float(delta.max()),
+            max_rel=float(relative.max()),
+            ulps=_ulps(golden, faulty, mask),
+            changed=int(mask.sum()),
+            sign_flips=int((torch.signbit(a) != torch.signbit(b))[finite].sum()),
+            new_nan=int((b.isnan() & ~a.isnan()).sum()),
+            new_inf=int((b.isinf() & ~a.isinf()).sum()),
+        )
 
 
 def wide(tensor: torch.Tensor) -> torch.Tensor:
@@ -99,9 +146,8 @@ def wide(tensor: torch.Tensor) -> torch.Tensor:
     return values.double()
 
 
-def _ratio(part: torch.Tensor, whole: torch.Tensor) -> float:
-    value = float(part)
-    return value if value == 0 else value / float(whole) if float(whole) else math.inf
+def _ratio(part: float, whole: float) -> float:
+    return part if part == 0 else part / whole if whole else math.inf
 
 
 def _ulps(golden: torch.Tensor, faulty: torch.Tensor, mask: torch.Tensor) -> float:

@@ -107,6 +107,14 @@ class TrainingState:
             state,
         )
 
+    def tensors(self) -> list[torch.Tensor]:
+        """Every copy."""
+        return [
+            tensor
+            for kind in (self.parameters, self.buffers, self.optimizer_state)
+            for tensor in kind.values()
+        ]
+
 
 @dataclass
 class StepResult:
@@ -122,6 +130,7 @@ class StepResult:
         kept: What was kept of the outputs.
         error: The exception that the step raised, or None.
         forwards: How many outermost training forwards it made.
+        memory: How much was kept of the outputs, in plain numbers.
     """
 
     recorder: Recorder
@@ -133,6 +142,18 @@ class StepResult:
     kept: Mapping[SiteKey, Kept] = field(default_factory=dict)
     error: Exception | None = None
     forwards: int = 0
+    memory: Mapping[str, Any] = field(default_factory=dict)
+
+    def shrink(self, *, parameters: bool) -> None:
+        """Let go of what is asked of the compared and the last step only.
+
+        Args:
+            parameters: Whether the parameters stay, for the distance of each step.
+        """
+        kept = self.state.parameters if parameters and self.state is not None else None
+        self.state = None if kept is None else TrainingState(kept, {}, {})
+        self.gradients, self.kept = {}, {}
+        self.recorder.forget()
 
     @_disable_current_modes()  # a person's mode around the session sees the step alone
     def record(self, step: int) -> StepRecord:

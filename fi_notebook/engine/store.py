@@ -1,24 +1,39 @@
 """What is kept of the golden run's tensors, within a budget of memory.
 
-Whole outputs while they fit; after that, a hash of all bits (weighted by position) and
-a sample of elements at fixed places, which tells *whether* a tensor differs for certain
-and *how far* by estimate. Sites that a person watches or strikes are always whole.
+    store = ValueStore(64 << 20)        # bytes
+    store.kept[key].exact               # whole, in memory or in the spill file
+    store.report()                      # {'budget': …, 'used': …, 'whole': 210, 'sampled': 30, …}
+
+Whole outputs while they fit. When they no longer do, the largest give way first: of them
+stay a hash of all bits, which tells *whether* an output differs, and a sample of at least
+`SAMPLE` elements at fixed places, which tells *how far* by estimate. Where a budget does
+not even hold the samples, the hash alone stays, and the statistics of the trace beside
+it. Outputs that a person watches or strikes are always whole, on top of the budget.
+
+Limits: the budget is for outputs; copies of parameters, buffers, optimizer state and
+gradients come on top (`engine.replay.TrainingState`), and a trace says how many bytes.
 """
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Container
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from fi_notebook.engine.bits import position_hash
+from fi_notebook.engine.spill import Spill
+from fi_notebook.errors import SessionError
 
-__all__ = ["SAMPLE", "Kept", "SiteKey", "ValueStore", "default_budget"]
+__all__ = ["SAMPLE", "Kept", "SiteKey", "ValueStore", "budget_of", "size_of"]
 
 SAMPLE = 1 << 16
-"""How many elements are sampled of a tensor that is not kept whole."""
+"""How many elements at least are sampled of a tensor that is not kept whole."""
+
+_MOST = 2 << 30
 
 SiteKey = tuple[str, bool, int, int, int]
 """Identity of a site while it runs: op, counted, call, output, list index or -1."""
@@ -30,61 +45,135 @@ class Kept:
 
     Attributes:
         row: Its site row in the golden trace.
-        whole: The tensor itself, or None.
+        held: The tensor itself in memory, or None.
         shape: Its shape.
         dtype: Its dtype.
-        hash: Hash of all its bits, where it is not whole.
-        sample: Elements at fixed places, where it is not whole.
+        hash: Hash of all its bits, where it is not whole in memory.
+        sample: Elements at fixed places, where it is not whole and there was room.
+        spill: The file that holds it whole, or None.
+        name: Its name in that file.
     """
 
     row: int
-    whole: torch.Tensor | None
+    held: torch.Tensor | None
     shape: torch.Size
     dtype: torch.dtype
     hash: torch.Tensor | None = None
     sample: torch.Tensor | None = None
+    spill: Spill | None = None
+    name: str = ""
+
+    @property
+    def whole(self) -> torch.Tensor | None:
+        """The whole tensor, read from the spill file where it lies there; else None."""
+        return self.held if self.spill is None else self.spill.read(self.name)
 
     @property
     def exact(self) -> bool:
         """Whether the whole tensor is kept."""
-        return self.whole is not None
+        return self.held is not None or self.spill is not None
 
 
 class ValueStore:
     """Kept tensors by site.
 
     Args:
-        budget: Bytes for whole tensors.
+        budget: Bytes for outputs.
         always: Sites that are kept whole whatever the budget.
+        spill: Where whole outputs go that do not fit, or None.
+        only: Whether nothing but the sites of ``always`` is kept.
     """
 
-    def __init__(self, budget: int, always: Container[SiteKey] = ()) -> None:
+    def __init__(
+        self,
+        budget: int,
+        always: Container[SiteKey] = (),
+        spill: Spill | None = None,
+        *,
+        only: bool = False,
+    ) -> None:
         """Start with nothing kept."""
         self.budget = budget
         self.used = 0
+        self.beyond = 0
         self.always = always
         self.kept: dict[SiteKey, Kept] = {}
+        self._spill = spill
+        self._only = only
+        self._largest: list[tuple[int, int, SiteKey]] = []
 
     def add(self, key: SiteKey, row: int, tensor: torch.Tensor) -> None:
         """Keep what the budget allows of a tensor."""
-        size = tensor.numel() * tensor.element_size()
-        if key in self.always or self.used + size <= self.budget:
-            self.used += size
+        if key in self.always:
+            self.beyond += size_of(tensor)
             self.kept[key] = Kept(row, copied(tensor), tensor.shape, tensor.dtype)
-        else:
-            self.kept[key] = Kept(
-                row, None, tensor.shape, tensor.dtype, position_hash(tensor), sampled(tensor)
-            )
+        elif not self._only:
+            self.kept[key] = self._within_budget(key, row, tensor)
 
-    @property
-    def exact(self) -> bool:
-        """Whether every tensor is kept whole."""
-        return all(kept.exact for kept in self.kept.values())
+    def _within_budget(self, key: SiteKey, row: int, tensor: torch.Tensor) -> Kept:
+        size = size_of(tensor)
+        while self._spill is None and self.used + size > self.budget and self._has_larger(size):
+            self._shrink_largest()
+        if self.used + size <= self.budget:
+            self.used += size
+            if tensor.numel() > SAMPLE:
+                heapq.heappush(self._largest, (-size, len(self.kept), key))
+            return Kept(row, copied(tensor), tensor.shape, tensor.dtype)
+        if self._spill is not None:
+            name = _text(key)
+            hashed = position_hash(tensor)
+            if self._spill.add(name, tensor):
+                return Kept(row, None, tensor.shape, tensor.dtype, hashed, None, self._spill, name)
+        return self._sampled(row, tensor)
+
+    def _sampled(self, row: int, tensor: torch.Tensor) -> Kept:
+        """The hash, and a sample where room can be made for it."""
+        sample = sampled(tensor)
+        while self.used + size_of(sample) > self.budget and self._largest:
+            self._shrink_largest()
+        room = self.used + size_of(sample) <= self.budget
+        if room:
+            self.used += size_of(sample)
+        hashed = position_hash(tensor)
+        return Kept(row, None, tensor.shape, tensor.dtype, hashed, sample if room else None)
+
+    def _has_larger(self, size: int) -> bool:
+        return bool(self._largest) and -self._largest[0][0] > size
+
+    def _shrink_largest(self) -> None:
+        """Keep a sample in place of the largest whole output."""
+        size, _, key = heapq.heappop(self._largest)
+        kept = self.kept[key]
+        assert kept.held is not None  # only what is whole in memory is in the heap
+        sample = sampled(kept.held)
+        self.used += size + size_of(sample)
+        hashed = position_hash(kept.held)
+        self.kept[key] = Kept(kept.row, None, kept.shape, kept.dtype, hashed, sample)
+
+    def report(self) -> dict[str, Any]:
+        """How much is kept and in what form, in plain numbers."""
+        kept = self.kept.values()
+        sampled_only = [k for k in kept if not k.exact]
+        return {
+            "budget": self.budget,
+            "used": self.used,
+            "always": self.beyond,
+            "spilled": 0 if self._spill is None else self._spill.size,
+            "whole": len(kept) - len(sampled_only),
+            "sampled": sum(k.sample is not None for k in sampled_only),
+            "hashed": sum(k.sample is None for k in sampled_only),
+            "exact": not sampled_only,
+        }
+
+
+def size_of(tensor: torch.Tensor) -> int:
+    """Bytes of a tensor's elements."""
+    return tensor.numel() * tensor.element_size()
 
 
 def copied(tensor: torch.Tensor) -> torch.Tensor:
     """A copy with its own storage; holding the tensor itself would change the stream."""
-    return tensor.detach().clone()
+    return tensor.detach().clone(memory_format=torch.contiguous_format)
 
 
 def sampled(tensor: torch.Tensor) -> torch.Tensor:
@@ -94,9 +183,20 @@ def sampled(tensor: torch.Tensor) -> torch.Tensor:
     return flat[::step].clone()
 
 
-def default_budget() -> int:
-    """Bytes for the golden run's tensors: a quarter of what is free, 2 GiB at most."""
-    return min(_available() // 4, 2 << 30)
+def budget_of(memory: int | str) -> int:
+    """Bytes for the golden run's outputs.
+
+    Args:
+        memory: A number of bytes, or ``"auto"``: a quarter of what is free, 2 GiB at most.
+
+    Raises:
+        SessionError: It is neither.
+    """
+    if memory == "auto":
+        return min(_available() // 4, _MOST)
+    if isinstance(memory, bool) or not isinstance(memory, int) or memory < 0:
+        raise SessionError(f"memory is {memory!r}; expected a number of bytes from 0, or 'auto'")
+    return memory
 
 
 def _available() -> int:
@@ -104,5 +204,12 @@ def _available() -> int:
         with Path("/proc/meminfo").open(encoding="ascii") as lines:
             fields = dict(line.split(":", 1) for line in lines)
     except OSError:  # not Linux: be modest
-        return 2 << 30
+        return _MOST
     return int(fields["MemAvailable"].split()[0]) * 1024
+
+
+def _text(key: SiteKey) -> str:
+    """A site's key as its text."""
+    op, counted, call, output, index = key
+    item = "" if index < 0 else f"[{index}]"
+    return f"{'' if counted else 'other/'}{op}*{call}:{output}{item}"

@@ -39,6 +39,7 @@ from fi_notebook.engine.outputs import (
 from fi_notebook.engine.stats import Statistics, dtype_name
 from fi_notebook.engine.storages import StorageMap, storage_of, tensors_in
 from fi_notebook.engine.store import Kept, SiteKey, ValueStore
+from fi_notebook.engine.unwritten import Unwritten
 
 __all__ = ["Recorder", "site_key"]
 
@@ -96,6 +97,7 @@ class Recorder:
         self._reads: list[Read] = []
         self._unequal: dict[int, Kept] = {}
         self._evidence: dict[int, int] = {}
+        self._unwritten = Unwritten()
         self._unplaced: list[tuple[int, StorageWeakRef]] = []
         self._placed: dict[int, str] = {}
 
@@ -178,7 +180,8 @@ class Recorder:
                 self._parameters[parameter] if parameter else -1,
             )
         )
-        without_values = not final or output.output in WORKSPACES.get(call.op, ())
+        by_chance = self._unwritten.holds(call.op, output)
+        without_values = by_chance or not final or output.output in WORKSPACES.get(call.op, ())
         if self._statistics is not None:
             self._statistics.add(None if call.op in FOLDED or without_values else tensor)
         if tensor.layout != torch.strided or tensor.is_quantized:
@@ -186,7 +189,7 @@ class Recorder:
         if without_values:
             return
         key = site_key(call, output)
-        if self.store is not None and not call.op.startswith(("empty", "new_empty")):
+        if self.store is not None:
             self.store.add(key, row, tensor)
         if self.golden is not None:
             kept = self.golden.get(key)
@@ -309,6 +312,16 @@ class Recorder:
             name: np.asarray(column, dtype=np.float64)
             for name, column in zip(Measure._fields, columns, strict=True)
         }
+
+    def forget(self) -> None:
+        """Let go of what was written down; its trace is not asked for."""
+        self._calls, self._sites = [], []
+        self._offsets, self._inputs = [0], []
+        self.measures.clear()
+        self._unequal.clear()
+        self._reads.clear()
+        self._makers = Makers()
+        self._statistics = None
 
     def evidence_column(self) -> np.ndarray:
         """What was seen of masking calls (`core.masking.Evidence`), one entry per site."""

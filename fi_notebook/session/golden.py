@@ -19,8 +19,9 @@ from fi_notebook.core.site import Site
 from fi_notebook.core.trace import Trace
 from fi_notebook.engine.replay import Setup, StepResult, run_step
 from fi_notebook.engine.snapshot import Snapshot
-from fi_notebook.engine.store import SiteKey, ValueStore
+from fi_notebook.engine.store import ValueStore
 from fi_notebook.errors import SessionError
+from fi_notebook.session.keeping import Keeping, key_of
 from fi_notebook.session.stage import Stage
 
 __all__ = ["GoldenRun", "check_ran", "record_golden", "settings"]
@@ -43,35 +44,35 @@ class GoldenRun:
     noise: Comparison | None = None
 
 
-def record_golden(stage: Stage, snapshot: Snapshot, budget: int) -> GoldenRun:
+def record_golden(stage: Stage, snapshot: Snapshot, keeping: Keeping) -> GoldenRun:
     """Run the step once, observed; the caller restores.
 
     Args:
         stage: What is run.
         snapshot: The state it begins from.
-        budget: Bytes for the outputs that are kept.
+        keeping: What is kept of its outputs.
 
     Raises:
         SessionError: The step made no call, or never ran the model.
         Exception: Whatever the step itself raised.
     """
-    store = ValueStore(budget)
-    result = run_step(
-        stage.setup,
-        0,
-        store=store,
-        progress=stage.progress("golden"),
-        optimizer_begins=stage.adopting(),
-    )
-    if result.error is not None:
-        raise result.error
-    check_ran(stage.setup, result)
+    with keeping.store(keeping.watched_keys()) as store:
+        result = run_step(
+            stage.setup,
+            0,
+            store=store,
+            progress=stage.progress("golden"),
+            optimizer_begins=stage.adopting(),
+        )
+        if result.error is not None:
+            raise result.error
+        check_ran(stage.setup, result)
     with _disable_current_modes():
         info = settings(stage.setup) | {
             "step": 0,
             "loss": None if result.loss is None else result.record(0).loss,
             "forwards": result.forwards,
-            "memory": {"budget": budget, "used": store.used, "exact": store.exact},
+            "memory": keeping.report(store, result),
         }
         trace = result.recorder.trace(info, partial(_value, stage, result, snapshot))
     return GoldenRun(trace, result, snapshot)
@@ -103,11 +104,10 @@ def _value(stage: Stage, golden: StepResult, snapshot: Snapshot, site: Site) -> 
         SessionError: Another run of this model is going on.
         Exception: Whatever the step raised.
     """
-    index = -1 if site.index is None else site.index
-    key: SiteKey = (site.op, site.counted, site.call, site.output, index)
+    key = key_of(site)
     kept = golden.kept.get(key)
-    if kept is None or kept.whole is None:
-        store = ValueStore(0, always={key})
+    if kept is None or not kept.exact:
+        store = ValueStore(0, always={key}, only=True)
         with stage.running("tracing"):
             snapshot.restore()
             result = run_step(
@@ -116,9 +116,10 @@ def _value(stage: Stage, golden: StepResult, snapshot: Snapshot, site: Site) -> 
         kept = store.kept.get(key)
         if kept is None and result.error is not None:
             raise result.error
-    if kept is None or kept.whole is None:
+    whole = None if kept is None else kept.whole
+    if whole is None:
         raise LookupError(f"{site} holds no values that can be read")
-    return kept.whole.clone()
+    return whole.clone()
 
 
 def settings(setup: Setup) -> dict[str, Any]:

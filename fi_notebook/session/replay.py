@@ -1,6 +1,6 @@
 """A replay: golden and faulty from the same snapshot, and what came of it.
 
-    run = Replay(setup, golden, plan, events).run(steps=1, evaluate=None)
+    run = Replay(stage, golden, plan, keeping).run(steps=1, evaluate=None)
 
 Calls are compared in the first step in which a fault is due; losses, gradients and
 parameters in every step. Before the first claim, golden is run against golden.
@@ -8,30 +8,26 @@ parameters in every step. Before the first claim, golden is run against golden.
 
 from __future__ import annotations
 
-import math
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
-from torch.utils._python_dispatch import _disable_current_modes
 
-from fi_notebook.analysis.align import align
-from fi_notebook.analysis.compare import build
+from fi_notebook.analysis.detectors import detect
 from fi_notebook.analysis.findings import findings
 from fi_notebook.analysis.outcome import judge
 from fi_notebook.analysis.tolerance import DEFAULT, Tolerance
+from fi_notebook.analysis.words import several
 from fi_notebook.core.fault import FaultPlan
-from fi_notebook.core.run import Comparison, Difference, NotInjected, Run, StepRecord
-from fi_notebook.core.trace import Trace
-from fi_notebook.engine.measure import difference, differences, wide
-from fi_notebook.engine.replay import Setup, StepResult, TrainingState, run_step
+from fi_notebook.core.run import Comparison, NotInjected, Run, StepRecord
+from fi_notebook.engine.replay import Setup, StepResult, run_step
 from fi_notebook.engine.snapshot import Generators
-from fi_notebook.engine.stats import euclidean_norm
 from fi_notebook.engine.store import ValueStore
 from fi_notebook.errors import SessionError
+from fi_notebook.session.comparing import compare_steps, distance, update_of
 from fi_notebook.session.golden import GoldenRun, check_ran, settings
+from fi_notebook.session.keeping import Keeping
 from fi_notebook.session.stage import Stage
 
 __all__ = ["Evaluate", "Replay"]
@@ -40,6 +36,9 @@ Evaluate = Callable[[torch.nn.Module], Mapping[str, float] | float]
 
 REPEATABLE = 1e-3
 """Relative L2 up to which golden against golden is noise; beyond, the step does not repeat."""
+
+
+_NAMED = 5  # of the calls that do not repeat
 
 
 @dataclass
@@ -60,7 +59,7 @@ class Replay:
         stage: What is run.
         golden: The golden run and its snapshot.
         plan: The faults that are armed.
-        budget: Bytes for the golden outputs that are kept.
+        keeping: What is kept of the golden outputs.
         tolerance: What counts as a difference.
         rank: Rank of this process.
     """
@@ -68,7 +67,7 @@ class Replay:
     stage: Stage
     golden: GoldenRun
     plan: FaultPlan
-    budget: int
+    keeping: Keeping
     tolerance: Tolerance = DEFAULT
     rank: int = 0
 
@@ -76,12 +75,14 @@ class Replay:
         """Replay; leaves the state as the faulty run left it, for the caller to restore."""
         focus = self._focus(steps)
         noise = self._noise()
+        self._complete()
         golden = self._golden_course(steps, focus, evaluate)
         faulty = self._course("faulty", steps, focus, evaluate, golden)
-        comparison = self._compare(golden, faulty, steps)
+        comparison = self._compare(golden, faulty, focus, noise)
         injections = tuple(i for result in faulty.results for i in result.injections)
         fired = {injection.fault for injection in injections}
         not_injected = tuple(n for n in self._missed(faulty.results) if n.fault not in fired)
+        detections = detect(comparison, golden.records, faulty.records, step=focus)
         outcome = judge(
             self.plan,
             injections,
@@ -92,6 +93,9 @@ class Replay:
             faulty.error,
             noise,
             tolerance=self.tolerance,
+            detected_by=[found.name for found in detections if found.alarms],
+            compared=focus,
+            updated=max(len(faulty.records) - 1, 0),
         )
         return Run(
             plan=self.plan,
@@ -104,6 +108,8 @@ class Replay:
             noise=noise,
             error=faulty.error,
             messages=_messages(golden, faulty, noise),
+            detections=detections,
+            memory=comparison.golden.info.get("memory", {}),
         )
 
     def _missed(self, results: list[StepResult]) -> Iterator[NotInjected]:
@@ -129,10 +135,23 @@ class Replay:
             again = self._step("golden", 0, 1, golden=self.golden.result)
             if again.error is not None:
                 raise _unrepeatable(f"it raised {again.error!r} the second time", again.error)
-            noise = self._comparison(self.golden.result, self.golden.trace, again)
+            noise = compare_steps(self.stage.setup, self.golden.result, self.golden.trace, again)
             _check_repeats(noise)
             self.golden.noise = noise
         return self.golden.noise
+
+    def _complete(self) -> None:
+        """Keep whole what is watched or may be struck, where the budget left a sample of it."""
+        kept = self.golden.result.kept
+        wanted = self.keeping.keys(self.golden.trace, self.plan)
+        missing = {key for key in wanted if key in kept and not kept[key].exact}
+        if not missing:
+            return
+        store = ValueStore(0, always=missing, only=True)
+        self._step("golden", 0, 1, store=store)
+        self.golden.result.kept = {**kept, **store.kept}
+        memory = self.golden.trace.info["memory"]
+        memory["always"] += store.beyond
 
     def _golden_course(self, steps: int, focus: int, evaluate: Evaluate | None) -> _Course:
         if steps == 1 and evaluate is None:
@@ -153,15 +172,7 @@ class Replay:
         self.golden.snapshot.restore()
         course = _Course([], [], None)
         for number in range(steps):
-            reference = None if golden is None else golden.focus
-            result = self._step(
-                run,
-                number,
-                steps,
-                golden=reference if number == focus else None,
-                keep=golden is None and number == focus,
-                earlier=course.results,
-            )
+            result = self._course_step(run, number, steps, focus, golden, course.results)
             course.results.append(result)
             if number == focus:
                 course.focus = result
@@ -170,8 +181,30 @@ class Replay:
                 break
             record = self._record(result, number, evaluate, golden)
             course.records.append(record)
+            if number not in (focus, steps - 1):
+                result.shrink(parameters=golden is None)
             self.stage.events.tell("step", run=run, record=record)
         return course
+
+    def _course_step(
+        self,
+        run: str,
+        number: int,
+        steps: int,
+        focus: int,
+        golden: _Course | None,
+        earlier: list[StepResult],
+    ) -> StepResult:
+        """One step of a course; outputs are kept, or compared, in the step of the focus."""
+        if number != focus:
+            return self._step(run, number, steps, earlier=earlier)
+        if golden is not None:
+            return self._step(run, number, steps, golden=golden.focus, earlier=earlier)
+        always = self.keeping.keys(self.golden.trace, self.plan)
+        with self.keeping.store(always, number) as store:
+            result = self._step(run, number, steps, store=store, earlier=earlier)
+        result.memory = self.keeping.report(store, result)
+        return result
 
     def _step(
         self,
@@ -180,7 +213,7 @@ class Replay:
         steps: int,
         *,
         golden: StepResult | None = None,
-        keep: bool = False,
+        store: ValueStore | None = None,
         earlier: list[StepResult] | None = None,
     ) -> StepResult:
         if earlier is None:
@@ -189,9 +222,9 @@ class Replay:
             self.stage.setup,
             number,
             plan=self.plan.faults if run == "faulty" else (),
-            store=ValueStore(self.budget) if keep else None,
+            store=store,
             golden=None if golden is None else golden.kept,
-            statistics=keep or golden is not None,
+            statistics=store is not None or golden is not None,
             rank=self.rank,
             progress=self.stage.progress(run, number, steps, self.golden.trace.call_count),
             optimizer_begins=self.stage.adopting(self.golden.snapshot),
@@ -209,90 +242,31 @@ class Replay:
         golden: _Course | None,
     ) -> StepRecord:
         reference = result.state if golden is None else golden.results[number].state
-        distance = _distance(reference, result)
-        record = replace(result.record(number), parameter_distance=distance)
+        apart = distance(reference, result)
+        record = replace(result.record(number), parameter_distance=apart)
         if evaluate is not None:
             record = replace(record, metrics=_evaluated(evaluate, self.stage.setup))
         return record
 
-    def _compare(self, golden: _Course, faulty: _Course, steps: int) -> Comparison:
+    def _compare(
+        self, golden: _Course, faulty: _Course, focus: int, noise: Comparison
+    ) -> Comparison:
+        """Calls, loss and gradients of the focus; what the update wrote, after the last step."""
         reference, struck = golden.focus, faulty.focus or faulty.results[-1]
         if reference is None:  # the golden course itself raised
             raise SessionError(f"the golden run raised: {golden.error}")
+        setup = self.stage.setup
         if reference is self.golden.result:
             trace = self.golden.trace
         else:
-            trace = reference.recorder.trace(settings(self.stage.setup))
-        comparison = self._comparison(reference, trace, struck)
+            info = {"step": focus, "memory": reference.memory}
+            trace = reference.recorder.trace(settings(setup) | info)
+        margin = self.tolerance.noise
+        comparison = compare_steps(setup, reference, trace, struck, noise, margin)
         last = (golden.results[-1], faulty.results[-1])
-        if steps > 1 and last[0].state is not None and last[1].state is not None:
-            comparison = replace(comparison, **_update(*last))
+        if last[1] is not struck and len(golden.results) == len(faulty.results):
+            comparison = replace(comparison, **update_of(*last))
         return replace(comparison, notes=(*comparison.notes, *findings(comparison)))
-
-    @_disable_current_modes()  # a person's mode around the session sees the step alone
-    def _comparison(self, golden: StepResult, trace: Trace, faulty: StepResult) -> Comparison:
-        """One step against one step."""
-        other = faulty.recorder.trace(settings(self.stage.setup))
-        alignment = align(trace, other)
-        rows = zip(alignment.faulty_rows, alignment.golden_rows, strict=True)
-        golden_rows = {int(f): int(g) for f, g in rows if f >= 0 and g >= 0}
-        return build(
-            trace,
-            other,
-            alignment,
-            faulty.recorder.measure_columns(golden_rows),
-            loss=_loss(golden, faulty),
-            gradients=differences(golden.gradients, faulty.gradients),
-            gradient_norm=_scalar(
-                "gradient norm",
-                euclidean_norm(list(golden.gradients.values())),
-                euclidean_norm(list(faulty.gradients.values())),
-            ),
-            **_update(golden, faulty),
-        )
-
-
-def _update(golden: StepResult, faulty: StepResult) -> dict[str, Any]:
-    """Differences of what training keeps, where both runs came to the end."""
-    a, b = golden.state, faulty.state
-    if a is None or b is None:
-        return {}
-    return {
-        "parameters": differences(a.parameters, b.parameters),
-        "buffers": differences(a.buffers, b.buffers),
-        "optimizer_state": differences(a.optimizer_state, b.optimizer_state),
-    }
-
-
-def _loss(golden: StepResult, faulty: StepResult) -> Difference:
-    if golden.loss is None or faulty.loss is None:
-        same = golden.loss is None and faulty.loss is None
-        return Difference("loss", equal=same, note="no loss was found")
-    return difference("loss", golden.loss, faulty.loss)
-
-
-def _scalar(name: str, golden: float, faulty: float) -> Difference:
-    return difference(
-        name,
-        torch.tensor(golden, dtype=torch.float64),
-        torch.tensor(faulty, dtype=torch.float64),
-    )
-
-
-@_disable_current_modes()
-def _distance(golden: TrainingState | None, faulty: StepResult) -> float:
-    """``‖faulty - golden‖₂ / ‖golden‖₂`` over all parameters."""
-    if golden is None or faulty.state is None:
-        return math.nan
-    if golden is faulty.state:
-        return 0.0
-    pairs = [
-        (value, faulty.state.parameters[name])
-        for name, value in golden.parameters.items()
-        if name in faulty.state.parameters
-    ]
-    apart = euclidean_norm([wide(b) - wide(a) for a, b in pairs if a.shape == b.shape])
-    return apart / (euclidean_norm([a for a, _ in pairs]) or 1.0)
 
 
 def _evaluated(evaluate: Evaluate, setup: Setup) -> dict[str, float]:
@@ -346,8 +320,11 @@ def _messages(golden: _Course, faulty: _Course, noise: Comparison) -> tuple[str,
     """What a person should know of the run beside its outcome."""
     said = []
     if not noise.equal:
-        share = f"{len(noise.diverged)} of {len(noise)} sites"
-        said.append(f"golden against golden is not bit-equal at {share}, first at {noise.first}")
+        rows = noise.diverged
+        share = f"{len(rows)} of {len(noise)} sites"
+        names = several([str(noise.site(int(row))) for row in rows[:_NAMED]], _NAMED)
+        more = f" and {len(rows) - _NAMED} more" if len(rows) > _NAMED else ""
+        said.append(f"golden against golden is not bit-equal at {share}: {names}{more}")
     if golden.focus is not None and faulty.focus is not None:
         pairs = zip(golden.focus.recorder.draws, faulty.focus.recorder.draws, strict=False)
         apart = next((mine for mine, theirs in pairs if mine != theirs), None)

@@ -32,10 +32,11 @@ from fi_notebook.core.steps import Steps
 from fi_notebook.core.trace import Trace
 from fi_notebook.engine.replay import Setup, takes_step_number
 from fi_notebook.engine.source import SourceStacks
-from fi_notebook.engine.store import default_budget
+from fi_notebook.engine.store import budget_of
 from fi_notebook.errors import SessionError
 from fi_notebook.session.events import Events, Listener
 from fi_notebook.session.golden import GoldenRun, record_golden
+from fi_notebook.session.keeping import Keeping
 from fi_notebook.session.planning import PlanBook
 from fi_notebook.session.replay import Evaluate, Replay
 from fi_notebook.session.stage import Stage
@@ -59,6 +60,8 @@ class Session:
         state: What else a step changes and a replay must put back: schedulers, a
             GradScaler, generators, anything with attributes or ``state_dict``.
         memory: Bytes for the golden outputs that are kept, or ``"auto"``.
+        spill: File for golden outputs beyond that, as safetensors; None keeps a sample.
+        watch: Sites whose golden outputs are kept whole whatever the memory.
         tolerance: What counts as a difference when an outcome is judged.
         cell_name: Turns a frame's file name into the name of its notebook cell.
 
@@ -74,13 +77,17 @@ class Session:
         optimizer: Optimizer | Iterable[Optimizer] | None = None,
         state: Sequence[Any] = (),
         memory: int | str = "auto",
+        spill: str | Path | None = None,
+        watch: Iterable[Site | str] = (),
         tolerance: Tolerance = DEFAULT,
         cell_name: Callable[[str], str | None] | None = None,
     ) -> None:
         """Look at nothing yet; see `trace`."""
         optimizers = _checked(step, model, optimizer)
         setup = Setup(step, model, optimizers, SourceStacks(cell_name), takes_step_number(step))
-        self._budget = default_budget() if memory == "auto" else int(memory)
+        self.watched = list(watch)
+        path = None if spill is None else Path(spill)
+        self._keeping = Keeping(budget_of(memory), memory, path, self.watched)
         self._tolerance = tolerance
         self._events = Events()
         self._stage = Stage(setup, state, self._events)
@@ -136,7 +143,7 @@ class Session:
 
     def _traced(self) -> GoldenRun:
         with self._stage.running("tracing") as snapshot:
-            golden = record_golden(self._stage, snapshot, self._budget)
+            golden = record_golden(self._stage, snapshot, self._keeping)
         self._golden = golden
         self.runs.clear()
         self._events.tell("trace", trace=golden.trace)
@@ -158,7 +165,7 @@ class Session:
             raise SessionError(f"steps is {steps}; expected a number from 1")
         golden = self._golden or self._traced()
         with self._stage.running("replaying"):
-            job = Replay(self._stage, golden, self.plan, self._budget, self._tolerance)
+            job = Replay(self._stage, golden, self.plan, self._keeping, self._tolerance)
             run = job.run(steps, evaluate)
         self.runs.append(run)
         self._events.tell("run", run=run)

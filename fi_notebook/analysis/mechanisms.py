@@ -1,0 +1,301 @@
+"""Why an error vanished in a call, and how much it grew in the call where it grew most.
+
+    >>> deaths(comparison)
+    [Death(row=12, mechanism='pooling')]          the calls in which all of it ended
+    >>> growth_words(comparison)
+    'the error grew most in log*1:0 (35 times, from 0.011 to 0.4)'
+
+The mechanism is decided from the operator, and from what the engine saw of the values
+(`core.masking.Evidence`). Where the two allow several mechanisms it is *unknown*.
+
+Limits: traces from files carry no evidence, and there only operators that have one
+mechanism (ReLU, pooling, a mask, a cast to fewer bits) are explained.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from fi_notebook.analysis.words import four_digits, several
+from fi_notebook.core.masking import DIED_OF, MECHANISMS, Evidence
+from fi_notebook.core.run import EFFECTS, Comparison
+from fi_notebook.core.trace import FLAGS, Trace
+
+__all__ = ["Death", "assign_mechanisms", "deaths", "deaths_words", "growth_words"]
+
+_MASKED = EFFECTS.index("masked")
+_VIEW = 1 << FLAGS.index("view")
+_SEEN, _FIRST, _OTHERS = Evidence.SEEN, Evidence.FIRST, Evidence.OTHERS
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """What is known of a call that masks.
+
+    Attributes:
+        evidence: What was seen of its values.
+        narrowed: Whether an input that differs has another dtype than the output.
+        widespread: Whether every element of an input that differs changed.
+        makers: Operators that made the inputs, and what those were made of.
+    """
+
+    evidence: Evidence
+    narrowed: bool
+    widespread: bool
+    makers: frozenset[str]
+
+
+_Rule = Callable[[_Case], str]
+
+
+def _always(mechanism: str) -> _Rule:
+    return lambda _case: mechanism
+
+
+def _seen(mechanism: str) -> _Rule:
+    """A mechanism that holds where the values were seen and nothing else explains it."""
+    return lambda case: mechanism if case.evidence & _SEEN else "unknown"
+
+
+def _relu_backward(case: _Case) -> str:
+    """The gradient is blocked where the ReLU is off; else on or off comes out the same."""
+    others_only = case.evidence & _OTHERS and not case.evidence & _FIRST
+    return "comparison" if others_only else "ReLU at zero"
+
+
+def _cast(case: _Case) -> str:
+    return "rounding in a cast" if case.narrowed else "unknown"
+
+
+def _copy(case: _Case) -> str:
+    if case.evidence & _FIRST and not case.evidence & _OTHERS:
+        return "overwritten"
+    return _cast(case)
+
+
+def _saturating(case: _Case) -> str:
+    if not case.evidence & _SEEN:
+        return "unknown"
+    return "saturation" if case.evidence & Evidence.LIMIT else "rounding"
+
+
+def _saturating_backward(case: _Case) -> str:
+    if not case.evidence & _SEEN:
+        return "unknown"
+    return "saturation" if case.evidence & Evidence.ZERO else "rounding"
+
+
+def _normalising(case: _Case) -> str:
+    if not case.evidence & _SEEN:
+        return "unknown"
+    if case.evidence & Evidence.LIMIT:
+        return "saturation"
+    return "normalisation" if case.widespread else "rounding"
+
+
+def _product(case: _Case) -> str:
+    if not case.evidence & _SEEN:
+        return "unknown"
+    if not case.evidence & Evidence.FACTOR:
+        return "rounding"
+    return "dropout mask" if case.makers & _DROPOUT else "multiplication by zero"
+
+
+def _even(case: _Case) -> str:
+    """Functions that drop the sign."""
+    return _seen("sign dropped" if case.evidence & Evidence.SIGN else "rounding")(case)
+
+
+def _norm(case: _Case) -> str:
+    summed = "cancelling or rounding"
+    return _seen("sign dropped" if case.evidence & Evidence.SIGN else summed)(case)
+
+
+_DROPOUT = frozenset({"bernoulli_", "bernoulli", "native_dropout"})
+
+_GROUPS: tuple[tuple[_Rule, str], ...] = (
+    (_always("ReLU at zero"), "relu threshold"),
+    (_relu_backward, "threshold_backward"),
+    (_always("clipping"), "clamp clamp_min clamp_max clip hardtanh hardtanh_backward nan_to_num"),
+    (
+        _always("clipping"),
+        "_foreach_clamp_min _foreach_clamp_max _foreach_minimum _foreach_maximum",
+    ),
+    (
+        _always("pooling"),
+        (
+            "max_pool1d max_pool2d max_pool2d_with_indices max_pool3d_with_indices "
+            "adaptive_max_pool2d mkldnn_max_pool2d"
+        ),
+    ),
+    (_cast, "_to_copy to type_as"),
+    (_copy, "copy _foreach_copy"),
+    (
+        _saturating,
+        (
+            "sigmoid tanh gelu silu elu selu celu softplus erf mish hardsigmoid hardswish "
+            "log_sigmoid_forward exp"
+        ),
+    ),
+    (
+        _saturating_backward,
+        (
+            "sigmoid_backward tanh_backward gelu_backward silu_backward elu_backward "
+            "softplus_backward hardsigmoid_backward hardswish_backward log_sigmoid_backward"
+        ),
+    ),
+    (_normalising, "_softmax _log_softmax native_layer_norm native_batch_norm native_group_norm"),
+    (_normalising, "cudnn_batch_norm _batch_norm_with_update _fused_rms_norm"),
+    (_always("dropout mask"), "native_dropout native_dropout_backward"),
+    (_always("mask"), "masked_fill where masked_scatter"),
+    (_product, "mul mm bmm addmm baddbmm"),
+    (_even, "abs square"),
+    (_norm, "norm linalg_vector_norm _foreach_norm"),
+    (_seen("rounding"), "div sqrt rsqrt reciprocal log log1p pow sin cos"),
+    (_seen("cancelling or rounding"), "add sub sum mean var std cumsum logsumexp addcmul addcdiv"),
+    (_seen("cancelling or rounding"), "lerp avg_pool2d _adaptive_avg_pool2d mse_loss"),
+    (_always("rounding"), "floor ceil round trunc"),
+    (_always("comparison"), "argmax argmin max min amax amin topk sort eq ne lt le gt ge sign"),
+    (_always("comparison"), "isfinite isnan isinf any all logical_and logical_or logical_not"),
+    (_always("comparison"), "maximum minimum median mode kthvalue searchsorted bucketize"),
+    (
+        _always("selection"),
+        (
+            "slice select index gather embedding index_select split split_with_sizes unbind chunk "
+            "narrow masked_select nll_loss_forward nll_loss2d_forward take as_strided"
+        ),
+    ),
+    (
+        _always("overwritten"),
+        (
+            "fill zero bernoulli normal uniform random exponential geometric log_normal cauchy "
+            "_foreach_zero"
+        ),
+    ),
+)
+
+_RULES: dict[str, _Rule] = {name: rule for rule, names in _GROUPS for name in names.split()}
+
+
+def assign_mechanisms(
+    faulty: Trace, columns: dict[str, np.ndarray], evidence: np.ndarray | None = None
+) -> np.ndarray:
+    """Why the error vanished in each call that masked it.
+
+    Args:
+        faulty: Trace of the faulty run, which knows what led to what.
+        columns: The columns of a comparison, effects included.
+        evidence: `Evidence` of each site row of the faulty trace, or None.
+
+    Returns:
+        One index into `MECHANISMS` per row; 0 where nothing was masked.
+    """
+    codes = np.zeros(len(columns["effect"]), dtype=np.uint8)
+    position = np.full(len(faulty), -1)
+    made = columns["faulty"] >= 0
+    position[columns["faulty"][made]] = np.flatnonzero(made)
+    for row in np.flatnonzero(columns["effect"] == _MASKED).tolist():
+        site = int(columns["faulty"][row])
+        seen = Evidence(int(evidence[site])) if evidence is not None else Evidence(0)
+        codes[row] = MECHANISMS.index(_mechanism(faulty, columns, position, site, seen))
+    return codes
+
+
+def _mechanism(
+    faulty: Trace, columns: dict[str, np.ndarray], position: np.ndarray, site: int, seen: Evidence
+) -> str:
+    call = int(faulty.site_columns["call"][site])
+    if seen & Evidence.NONFINITE:
+        return "already NaN or Inf"
+    if faulty.calls["flags"][call] & _VIEW:
+        return "selection"
+    op = faulty.tables.ops[faulty.calls["op"][call]]
+    rule = _RULES.get(op) or _RULES.get(op.removesuffix("_"))
+    return rule(_case(faulty, columns, position, site, seen)) if rule else "unknown"
+
+
+def _case(
+    faulty: Trace, columns: dict[str, np.ndarray], position: np.ndarray, site: int, seen: Evidence
+) -> _Case:
+    inputs = _inputs(faulty, int(faulty.site_columns["call"][site]))
+    rows = [int(position[i]) for i in inputs]
+    differing = [(i, r) for i, r in zip(inputs, rows, strict=True) if not columns["equal"][r]]
+    dtypes = faulty.site_columns["dtype"]
+    before = {row for i in inputs for row in _inputs(faulty, _call_of(faulty, i))}
+    return _Case(
+        evidence=seen,
+        narrowed=any(dtypes[i] != dtypes[site] for i, _ in differing),
+        widespread=any(columns["changed"][r] == columns["numel"][r] for _, r in differing),
+        makers=frozenset(_op(faulty, i) for i in {*inputs, *before}),
+    )
+
+
+def _inputs(trace: Trace, call: int) -> list[int]:
+    return trace.input_sites[slice(*trace.input_offsets[call : call + 2])].tolist()
+
+
+def _call_of(trace: Trace, site: int) -> int:
+    return int(trace.site_columns["call"][site])
+
+
+def _op(trace: Trace, site: int) -> str:
+    return trace.tables.ops[trace.calls["op"][_call_of(trace, site)]]
+
+
+@dataclass(frozen=True, slots=True)
+class Death:
+    """A call in which an error vanished.
+
+    Attributes:
+        row: Its first masked row in the comparison.
+        mechanism: One of `MECHANISMS`.
+    """
+
+    row: int
+    mechanism: str
+
+
+def deaths(comparison: Comparison) -> list[Death]:
+    """The calls in which an error vanished, in execution order; one for each call."""
+    columns = comparison.columns
+    found: dict[int, Death] = {}
+    for row in np.flatnonzero(columns["effect"] == _MASKED).tolist():
+        call = _call_of(comparison.faulty, int(columns["faulty"][row]))
+        found.setdefault(call, Death(row, MECHANISMS[int(columns["mechanism"][row])]))
+    return list(found.values())
+
+
+def _call_text(comparison: Comparison, row: int) -> str:
+    return str(comparison.site(row)).rsplit(":", 1)[0]
+
+
+def deaths_words(comparison: Comparison, limit: int = 2) -> str:
+    """Where the error died and of what, as a clause; ``""`` where no call masked it."""
+    found = deaths(comparison)
+    told = [f"{_call_text(comparison, d.row)} ({DIED_OF[d.mechanism]})" for d in found]
+    if not told:
+        return ""
+    if len(told) <= limit:
+        return f"the error died in {several(told)}"
+    return f"the error died in {len(told)} calls, first in {told[0]}, last in {told[-1]}"
+
+
+def growth_words(comparison: Comparison) -> str:
+    """Where the error grew most and by how much, as a clause; ``""`` where it never did."""
+    columns = comparison.columns
+    growth = np.where(
+        columns["effect"] == EFFECTS.index("amplified"), np.nan_to_num(columns["growth"]), 0.0
+    )
+    if not len(growth) or not growth.max() > 1:
+        return ""
+    row = int(growth.argmax())
+    after, times = float(columns["relative_l2"][row]), float(growth[row])
+    if not np.isfinite(times):
+        return f"the error grew most in {comparison.site(row)} (to {four_digits(after)})"
+    return (
+        f"the error grew most in {comparison.site(row)} ({four_digits(times)} times, "
+        f"from {four_digits(after / times)} to {four_digits(after)})"
+    )
