@@ -19,23 +19,6 @@ _SCALARS = {"lift_fresh", "_local_scalar_dense"}
 
 Make = Callable[[Iterable[nn.Parameter]], optim.Optimizer]
 
-_OPTIMIZERS: dict[str, Make] = {
-    "sgd": lambda p: optim.SGD(p, lr=0.1, momentum=0.9),
-    "sgd foreach": lambda p: optim.SGD(p, lr=0.1, momentum=0.9, weight_decay=0.1, foreach=True),
-    "sgd fused": lambda p: optim.SGD(p, lr=0.1, momentum=0.9, fused=True),
-    "adam": lambda p: optim.Adam(p, foreach=False),
-    "adamw": lambda p: optim.AdamW(p, foreach=False),
-    "adamw foreach": lambda p: optim.AdamW(p, foreach=True, amsgrad=True),
-    "adamw fused": lambda p: optim.AdamW(p, fused=True),
-    "adafactor": lambda p: optim.Adafactor(p),
-    "adafactor foreach": lambda p: optim.Adafactor(p, foreach=True),
-    "muon": lambda p: optim.Muon([x for x in p if x.dim() == 2]),
-    "rprop": lambda p: optim.Rprop(p),
-    "asgd": lambda p: optim.ASGD(p),
-    "adadelta": lambda p: optim.Adadelta(p),
-    "plain": lambda p: PlainSgd(p),
-}
-
 
 class PlainSgd(optim.Optimizer):
     """An optimizer that writes ``p.data`` and does not switch gradients off."""
@@ -49,6 +32,24 @@ class PlainSgd(optim.Optimizer):
         for group in self.param_groups:
             for parameter in group["params"]:
                 parameter.data.add_(parameter.grad.data * 0.1, alpha=-1)
+
+
+_OPTIMIZERS: dict[str, Make] = {
+    "sgd": lambda p: optim.SGD(p, lr=0.1, momentum=0.9),
+    "sgd foreach": lambda p: optim.SGD(p, lr=0.1, momentum=0.9, weight_decay=0.1, foreach=True),
+    "sgd fused": lambda p: optim.SGD(p, lr=0.1, momentum=0.9, fused=True),
+    "adam": lambda p: optim.Adam(p, foreach=False),
+    "adamw": lambda p: optim.AdamW(p, foreach=False),
+    "adamw foreach": lambda p: optim.AdamW(p, foreach=True, amsgrad=True),
+    "adamw fused": lambda p: optim.AdamW(p, fused=True),
+    "adafactor": optim.Adafactor,
+    "adafactor foreach": lambda p: optim.Adafactor(p, foreach=True),
+    "muon": lambda p: optim.Muon([x for x in p if x.dim() == 2]),
+    "rprop": optim.Rprop,
+    "asgd": optim.ASGD,
+    "adadelta": optim.Adadelta,
+    "plain": PlainSgd,
+}
 
 
 def _model() -> tuple[nn.Module, torch.Tensor, torch.Tensor]:
