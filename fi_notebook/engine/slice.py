@@ -27,17 +27,15 @@ from fi_notebook.core.fault import Fault
 from fi_notebook.core.run import Injection
 from fi_notebook.core.site import Site
 from fi_notebook.core.stats import TensorStats
-from fi_notebook.engine.bits import equal_bits
 from fi_notebook.engine.outputs import outputs
 from fi_notebook.engine.tape import (
     Look,
     LookKey,
+    Memory,
     Slot,
     Tape,
     TapeCall,
     TapeSite,
-    filled,
-    flat,
 )
 from fi_notebook.engine.tape_recorder import plain_of, same_plain
 from fi_notebook.errors import FaultError
@@ -112,7 +110,7 @@ class _Slice:
 
     def __init__(self, tape: Tape) -> None:
         self.tape = tape
-        self.tainted: dict[int, torch.UntypedStorage] = {}
+        self.tainted: dict[int, Memory] = {}
         self.waiting: list[int] = []
         self.row = -1
         self.generator: torch.Tensor | None = None
@@ -155,10 +153,10 @@ class _Slice:
         changed = corruption.changed
         found = Sliced(_injection(fault, site, step, changed), corruption)
         if changed:
-            storage = self.tape.versions[slot.storage][slot.version].clone()
-            corruption.write_into(slot.on(storage))
-            self.taint(slot.storage, slot.version, storage)
-            self.differs(found, call, output, slot.on(storage))
+            memory = self.tape.versions[slot.storage][slot.version].copied()
+            corruption.write_into(memory.at(slot))
+            self.taint(slot.storage, slot.version, memory)
+            self.differs(found, call, output, memory.at(slot))
         return found
 
     def follow(self, found: Sliced) -> None:
@@ -176,8 +174,8 @@ class _Slice:
             else:
                 raise Astray("the fault reached memory that is written without a call")
 
-    def taint(self, number: int, version: int, storage: torch.UntypedStorage) -> None:
-        self.tainted[number] = storage
+    def taint(self, number: int, version: int, memory: Memory) -> None:
+        self.tainted[number] = memory
         for row in self.tape.readers.get((number, version), ()):
             if row > self.row:
                 heapq.heappush(self.waiting, row)
@@ -188,26 +186,30 @@ class _Slice:
             raise Astray(f"{call.name} must not be carried out alone: {call.refusal}")
         for number, after in call.writes.items():
             if number not in self.tainted:
-                self.tainted[number] = self.tape.versions[number][after - 1].clone()
+                self.tainted[number] = self.tape.versions[number][after - 1].copied()
+        tainted = self.tainted
         tensors = {
-            id(slot): slot.on(self.tainted[slot.storage])
+            id(slot): tainted[slot.storage].at(slot)
             for slot in call.reads
-            if slot.storage in self.tainted
+            if slot.storage in tainted
         }
-        args, kwargs = filled(call.args, tensors), filled(call.kwargs, tensors)
+        args, kwargs = call.filled(tensors)
         result = self.call(call, args, kwargs)
-        made = outputs(call.func, args, kwargs, result)
-        if len(made) != len(call.outputs) or not same_plain(call.plain, plain_of(result)):
-            raise Astray(f"{call.name} gave another number than in the golden run")
+        if type(result) is torch.Tensor:
+            made = [result]
+        else:
+            made = [output.tensor for output in outputs(call.func, args, kwargs, result)]
+            if len(made) != len(call.outputs) or not same_plain(call.plain, plain_of(result)):
+                raise Astray(f"{call.name} gave another number than in the golden run")
         for number, after in call.writes.items():
             self.settle(number, after)
-        for output, given in zip(call.outputs, made, strict=True):
+        for output, tensor in zip(call.outputs, made, strict=True):
             if not output.alias:
-                self.receive(call, output, given.tensor, found)
+                self.receive(call, output, tensor, found)
             elif output.slot.storage in call.writes:
-                storage = self.tainted.get(output.slot.storage)
-                if storage is not None and _differs(output.slot, storage):
-                    self.differs(found, call, output, given.tensor)
+                memory = tainted.get(output.slot.storage)
+                if memory is not None and _differs(output.slot, memory):
+                    self.differs(found, call, output, tensor)
 
     def call(self, call: TapeCall, args: Any, kwargs: Any) -> Any:
         if call.draws is not None:
@@ -224,11 +226,11 @@ class _Slice:
 
     def settle(self, number: int, version: int) -> None:
         """Memory was written: it is tainted still, or equal again."""
-        storage, golden = self.tainted[number], self.tape.versions[number][version]
-        if torch.equal(flat(storage), flat(golden)):
+        memory, golden = self.tainted[number], self.tape.versions[number][version]
+        if memory.equals(golden):
             del self.tainted[number]
         else:
-            self.taint(number, version, storage)
+            self.taint(number, version, memory)
 
     def receive(
         self, call: TapeCall, output: TapeSite, tensor: torch.Tensor, found: Sliced
@@ -238,9 +240,9 @@ class _Slice:
         if not slot.fits(tensor):
             raise Astray(f"{call.name} gave another shape than in the golden run")
         workspace = output.output in call.workspaces
-        if not workspace and equal_bits(slot.golden, tensor):
+        if not workspace and slot.equals(tensor):
             return
-        self.taint(slot.storage, slot.version, tensor.untyped_storage())
+        self.taint(slot.storage, slot.version, Memory(tensor))
         if not workspace:
             self.differs(found, call, output, tensor)
 
@@ -254,18 +256,19 @@ class _Slice:
 
     def look(self, look: Look, found: Sliced) -> None:
         """Keep what is looked at, where it differs."""
-        storage = self.tainted[look.slot.storage]
-        if not _differs(look.slot, storage):
+        memory = self.tainted[look.slot.storage]
+        if not _differs(look.slot, memory):
             return
         if look.key is None:
             found.rows.setdefault(look.step, []).append(look.row)
         else:
-            found.looks[look.key] = look.slot.on(storage).clone()
+            seen, last = memory.at(look.slot), len(self.tape.versions[look.slot.storage]) - 1
+            found.looks[look.key] = seen if look.slot.version == last else seen.clone()
 
 
-def _differs(slot: Slot, storage: torch.UntypedStorage) -> bool:
+def _differs(slot: Slot, memory: Memory) -> bool:
     """Whether a place of tainted memory differs; the whole of it does."""
-    return slot.whole or not equal_bits(slot.golden, slot.on(storage))
+    return slot.whole or not slot.equals(memory.at(slot))
 
 
 def _injection(fault: Fault, site: Site, step: int, changed: int) -> Injection:

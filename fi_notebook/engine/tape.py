@@ -20,19 +20,19 @@ from typing import Any, NamedTuple
 import torch
 
 from fi_notebook.core.run import StepRecord
+from fi_notebook.engine.bits import raw
 
 __all__ = [
     "Barrier",
     "Look",
     "LookKey",
+    "Memory",
     "Slot",
     "Tape",
     "TapeCall",
     "TapeError",
     "TapeSite",
     "filled",
-    "flat",
-    "placed",
     "slots_in",
 ]
 
@@ -67,7 +67,9 @@ class Slot:
         size: Its size.
         stride: Its strides.
         offset: Where it begins in the storage.
+        place: Number of this dtype, size, strides and offset among all on the tape.
         golden: The golden values, on memory of the tape; never to be written.
+        bits: The same as integers.
         whole: Whether it covers every byte of the storage.
     """
 
@@ -77,8 +79,14 @@ class Slot:
     size: torch.Size
     stride: tuple[int, ...]
     offset: int
+    place: int
     golden: torch.Tensor
+    bits: torch.Tensor
     whole: bool
+
+    def equals(self, tensor: torch.Tensor) -> bool:
+        """Whether a tensor of this dtype has the golden bits."""
+        return torch.equal(self.bits, raw(tensor))
 
     def fits(self, tensor: torch.Tensor) -> bool:
         """Whether a tensor lies in its storage as this one did."""
@@ -89,9 +97,60 @@ class Slot:
             and tensor.storage_offset() == self.offset
         )
 
-    def on(self, storage: torch.UntypedStorage) -> torch.Tensor:
-        """The same place in another storage."""
-        return placed(storage, self.dtype, self.offset, self.size, self.stride)
+
+class Memory:
+    """One piece of memory, and the tensors that lie in it.
+
+    Args:
+        tensor: Any tensor in it.
+    """
+
+    __slots__ = ("_bases", "_bits", "_places", "_tensor", "nbytes")
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        """Make no tensor yet."""
+        self._tensor = tensor
+        self._bases = {tensor.dtype: tensor}
+        self._places: dict[int, torch.Tensor] = {}
+        self._bits: torch.Tensor | None = None
+        self.nbytes = tensor.untyped_storage().nbytes()
+
+    def at(self, slot: Slot) -> torch.Tensor:
+        """The tensor that lies here as the slot says."""
+        tensor = self._places.get(slot.place)
+        if tensor is None:
+            tensor = self.tensor(slot.dtype, slot.size, slot.stride, slot.offset)
+            self._places[slot.place] = tensor
+        return tensor
+
+    def tensor(
+        self, dtype: torch.dtype, size: Sequence[int], stride: Sequence[int], offset: int
+    ) -> torch.Tensor:
+        """A tensor of this dtype, size, strides and offset."""
+        base = self._bases.get(dtype)
+        if base is None:
+            base = self._bases[dtype] = self._flat(self.nbytes, torch.uint8).view(dtype)
+        return base.as_strided(size, stride, offset)
+
+    @property
+    def bits(self) -> torch.Tensor:
+        """All of it as integers, without a copy."""
+        if self._bits is None:
+            wide = self.nbytes % 8 == 0
+            self._bits = self._flat(self.nbytes, torch.int64 if wide else torch.uint8)
+        return self._bits
+
+    def _flat(self, nbytes: int, dtype: torch.dtype) -> torch.Tensor:
+        tensor, width = self._tensor, self._tensor.element_size()
+        return tensor.as_strided((nbytes // width,), (1,), 0).view(dtype)
+
+    def copied(self) -> Memory:
+        """A copy of it."""
+        return Memory(self.bits.clone())
+
+    def equals(self, other: Memory) -> bool:
+        """Whether all bits are the same."""
+        return self.nbytes == other.nbytes and torch.equal(self.bits, other.bits)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -131,6 +190,7 @@ class TapeCall:
         blind: Whether its outputs do not depend on the values that it reads.
         workspaces: Outputs without values of their own.
         refusal: Why it must not be carried out alone, or ``""``.
+        nested: Whether an argument is a list or dictionary that holds slots.
     """
 
     name: str
@@ -146,6 +206,17 @@ class TapeCall:
     blind: bool
     workspaces: tuple[int, ...]
     refusal: str
+    nested: bool
+
+    def filled(self, tensors: dict[int, torch.Tensor]) -> tuple[list[Any], dict[str, Any]]:
+        """The arguments, with each slot replaced: by the tensor of its ``id``, else golden."""
+        if self.nested:
+            return list(filled(self.args, tensors)), filled(self.kwargs, tensors)
+        given = [
+            tensors.get(id(value), value.golden) if type(value) is Slot else value
+            for value in self.args
+        ]
+        return given, self.kwargs
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -190,7 +261,7 @@ class Tape:
 
     entries: list[TapeCall | Look | Barrier] = field(default_factory=list)
     places: dict[tuple[int, str, bool, int], int] = field(default_factory=dict)
-    versions: list[list[torch.UntypedStorage]] = field(default_factory=list)
+    versions: list[list[Memory]] = field(default_factory=list)
     readers: dict[tuple[int, int], list[int]] = field(default_factory=dict)
     looks: dict[LookKey, Slot] = field(default_factory=dict)
     records: list[StepRecord] = field(default_factory=list)
@@ -208,26 +279,6 @@ class Tape:
     def calls(self) -> Iterator[TapeCall]:
         """The calls in order."""
         return (entry for entry in self.entries if isinstance(entry, TapeCall))
-
-
-def placed(
-    storage: torch.UntypedStorage,
-    dtype: torch.dtype,
-    offset: int,
-    size: Sequence[int],
-    stride: Sequence[int],
-) -> torch.Tensor:
-    """A tensor at a place of a storage."""
-    return torch.empty(0, dtype=dtype, device=storage.device).set_(
-        storage, offset, tuple(size), tuple(stride)
-    )
-
-
-def flat(storage: torch.UntypedStorage) -> torch.Tensor:
-    """All bits of a storage as integers."""
-    wide = storage.nbytes() % 8 == 0
-    dtype, width = (torch.int64, 8) if wide else (torch.uint8, 1)
-    return placed(storage, dtype, 0, (storage.nbytes() // width,), (1,))
 
 
 def slots_in(value: Any) -> Iterator[Slot]:

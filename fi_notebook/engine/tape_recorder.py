@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch.optim import Optimizer
 
-from fi_notebook.engine.bits import equal_bits
+from fi_notebook.engine.bits import raw
 from fi_notebook.engine.collectives import is_collective
 from fi_notebook.engine.intercept import BACKWARD, Call, Interceptor, Watch
 from fi_notebook.engine.outputs import WORKSPACES, outputs, written
@@ -30,14 +30,13 @@ from fi_notebook.engine.tape import (
     Barrier,
     Look,
     LookKey,
+    Memory,
     Slot,
     Tape,
     TapeCall,
     TapeError,
     TapeSite,
-    filled,
-    flat,
-    placed,
+    slots_in,
 )
 
 __all__ = ["record_tape", "same_plain", "verify"]
@@ -79,6 +78,7 @@ class TapeRecorder:
         self._budget = budget
         self._numbers: StorageMap[int] = StorageMap()
         self._memory: dict[int, int] = {}
+        self._places: dict[Any, int] = {}
         self._step = 0
         self._sites = 0
         self._pending: tuple[Any, Any, list[Slot]] = ((), {}, [])
@@ -135,6 +135,8 @@ class TapeRecorder:
             blind=call.op in BLIND,
             workspaces=WORKSPACES.get(call.op, ()),
             refusal=_refusal(call),
+            nested=any(True for _ in slots_in([v for v in args if type(v) is not Slot]))
+            or any(True for _ in slots_in(kwargs)),
         )
         place = (self._step, call.op, call.counted, call.number)
         self.tape.places[place] = len(self.tape.entries)
@@ -166,11 +168,11 @@ class TapeRecorder:
         else:
             self._notice(number, storage)
         version = len(self.tape.versions[number]) - 1
-        geometry = (tensor.dtype, tensor.storage_offset(), tensor.size(), tensor.stride())
-        golden = placed(self.tape.versions[number][version], *geometry)
+        geometry = (tensor.dtype, tensor.size(), tensor.stride(), tensor.storage_offset())
+        golden = self.tape.versions[number][version].tensor(*geometry)
         whole = tensor.numel() * tensor.element_size() == storage.nbytes()
-        dtype, offset, size, stride = geometry
-        return Slot(number, version, dtype, size, stride, offset, golden, whole)
+        place = self._places.setdefault(geometry, len(self._places))
+        return Slot(number, version, *geometry, place, golden, raw(golden), whole)
 
     def _note_root(self, call: Call) -> None:
         root = next(tensors_in(call.args), None)
@@ -200,7 +202,7 @@ class TapeRecorder:
         self.tape.nbytes += storage.nbytes()
         if self.tape.nbytes > self._budget:
             raise TapeError(f"its tensors take more than the budget of {self._budget:,} bytes")
-        self.tape.versions[number].append(storage.clone())
+        self.tape.versions[number].append(Memory(_bytes_of(storage).clone()))
 
     def _notice(self, number: int, storage: torch.UntypedStorage) -> None:
         """Where memory changed and no call was seen to write it, put a barrier."""
@@ -211,9 +213,7 @@ class TapeRecorder:
 
     def _changed(self, number: int, storage: torch.UntypedStorage) -> bool:
         saved = self.tape.versions[number][-1]
-        if saved.nbytes() != storage.nbytes():
-            return True
-        return not torch.equal(flat(saved), flat(storage))
+        return not saved.equals(Memory(_bytes_of(storage)))
 
     def _written(self, call: Call, known: set[int]) -> dict[int, int]:
         """New versions of the storages that a call wrote."""
@@ -239,6 +239,14 @@ class TapeRecorder:
         if isinstance(value, dict):
             return {key: self._slotted(item, reads) for key, item in value.items()}
         return value
+
+
+def _bytes_of(storage: torch.UntypedStorage) -> torch.Tensor:
+    """All bits of a storage as integers, without a copy."""
+    wide = storage.nbytes() % 8 == 0
+    dtype, width = (torch.int64, 8) if wide else (torch.uint8, 1)
+    whole = torch.empty(0, dtype=dtype, device=storage.device)
+    return whole.set_(storage, 0, (storage.nbytes() // width,), (1,))
 
 
 def _refusal(call: Call) -> str:
@@ -371,18 +379,19 @@ def _repeats(tape: Tape, call: TapeCall) -> bool:
         return True
     if call.outputs and all(site.alias for site in call.outputs) and not call.writes:
         return True
-    copies = {number: tape.versions[number][after - 1].clone() for number, after in call.writes.items()}
-    tensors = {id(s): s.on(copies[s.storage]) for s in call.reads if s.storage in copies}
+    written_to = call.writes.items()
+    copies = {number: tape.versions[number][after - 1].copied() for number, after in written_to}
+    tensors = {id(s): copies[s.storage].at(s) for s in call.reads if s.storage in copies}
     if call.draws is not None:
         torch.set_rng_state(call.draws[0])
-    result = call.func(*filled(call.args, tensors), **filled(call.kwargs, tensors))
-    for number, after in call.writes.items():
-        if not torch.equal(flat(copies[number]), flat(tape.versions[number][after])):
-            return False
-    made = outputs(call.func, filled(call.args, tensors), filled(call.kwargs, tensors), result)
+    args, kwargs = call.filled(tensors)
+    result = call.func(*args, **kwargs)
+    if not all(copies[number].equals(tape.versions[number][after]) for number, after in written_to):
+        return False
+    made = outputs(call.func, args, kwargs, result)
     return same_plain(call.plain, plain_of(result)) and all(
         site.alias
         or output.output in call.workspaces
-        or (site.slot.fits(output.tensor) and equal_bits(site.slot.golden, output.tensor))
+        or (site.slot.fits(output.tensor) and site.slot.equals(output.tensor))
         for site, output in zip(call.outputs, made, strict=True)
     )
