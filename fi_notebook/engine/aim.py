@@ -16,9 +16,10 @@ import torch
 
 from fi_notebook import faults
 from fi_notebook.core.fault import Fault
-from fi_notebook.core.match import CodeFilter, module_matches
+from fi_notebook.core.match import CodeFilter
 from fi_notebook.core.site import PHASES
 from fi_notebook.engine.collectives import qualified_operator
+from fi_notebook.engine.filters import ModuleFilter
 from fi_notebook.engine.intercept import Call, Watch
 from fi_notebook.engine.outputs import Output
 from fi_notebook.errors import did_you_mean
@@ -57,23 +58,18 @@ class Aim:
     op: str = ""
     needs: tuple[str, ...] = ()
     of_ranks: bool = False
-    _modules: frozenset[int] | None = None
+    _where: ModuleFilter = field(init=False, repr=False)
     _phases: frozenset[int] = frozenset(range(len(PHASES)))
     _code: tuple[CodeFilter, ...] = ()
     _stacks: dict[int, bool] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Resolve the filters."""
-        fault, infos = self.fault, self.watch.table.infos
+        fault = self.fault
         self.op = qualified_operator(fault.target.op) if fault.target.kind == "call" else ""
         self.needs = faults.get(fault.model).needs
         self.of_ranks = "collective" in self.needs
-        if fault.modules is not None:
-            self._modules = frozenset(
-                row
-                for row, info in enumerate(infos)
-                if any(module_matches(pattern, info.names) for pattern in fault.modules)
-            )
+        self._where = ModuleFilter(fault.modules, self.watch)
         if fault.phases:
             self._phases = frozenset(PHASES.index(phase) for phase in fault.phases)
         self._code = tuple(CodeFilter.parse(text) for text in fault.code)
@@ -120,7 +116,7 @@ class Aim:
         """Which of the fault's filters a call is outside of, or ``""``."""
         if call.phase not in self._phases:
             return "phases"
-        if self._modules is not None and call.module not in self._modules:
+        if not self._where.chooses(call):
             return "modules"
         return "" if self._at_code(call) else "code"
 
@@ -174,14 +170,14 @@ class Aim:
             known = self._stacks[stack] = any(line.matches(frames) for line in self._code)
         return known
 
-    def takes(self, output: Output) -> bool:
+    def takes(self, call: Call, output: Output) -> bool:
         """Whether it chooses an output of a chosen call."""
         target = self.fault.target
-        taken = target.output in (None, output.output) and target.index in (None, output.index)
-        if not taken:
-            index = "" if output.index is None else f"[{output.index}]"
-            self.last_output = f"{output.output}{index}"
-        return taken
+        if target.output in (None, output.output) and target.index in (None, output.index):
+            return self._where.chooses_output(call, output)
+        index = "" if output.index is None else f"[{output.index}]"
+        self.last_output = f"{output.output}{index}"
+        return False
 
     def reason(self) -> str:
         """Why it never fired, in one plain clause."""

@@ -13,7 +13,7 @@ from torch import nn
 
 from fi_notebook import faults
 from fi_notebook.core.fault import Anchor, Fault
-from fi_notebook.core.match import CodeFilter, check_modules
+from fi_notebook.core.match import CodeFilter, check_modules, module_matches
 from fi_notebook.core.site import PHASES, Site
 from fi_notebook.core.trace import FLAGS, Trace
 from fi_notebook.engine.collectives import is_collective, qualified_operator
@@ -42,7 +42,8 @@ def check_filters(fault: Fault, model: nn.Module) -> None:
     """
     faults.check(fault.model, fault.parameters)
     faults.check_elements(fault.elements)
-    check_modules(fault.modules or (), ModuleTable(model).names)
+    table = ModuleTable(model)
+    check_modules(fault.modules or (), (*table.names, *table.parameters))
     _check_stored(fault, model)
     for line in fault.code:
         CodeFilter.parse(line)
@@ -94,9 +95,17 @@ def sites_of(fault: Fault, golden: Trace) -> list[Site]:
         chosen = set(golden.find(str(target), code=line))
         found = [site for site in found if site in chosen]
     if fault.modules is not None:
-        within = {s for module in fault.modules for s in golden.find(str(target), module=module)}
-        found = [site for site in found if site in within]
+        found = [site for site in found if _is_within(fault.modules, golden, site)]
     return found
+
+
+def _is_within(patterns: Sequence[str], golden: Trace, site: Site) -> bool:
+    """Whether a module filter chooses a site: by its module, or by its parameter."""
+    row = golden.site_columns["call"][golden.row(site)]
+    names = golden.tables.modules[golden.calls["module"][row]].names
+    own = golden.site_columns["parameter"][golden.row(site)]
+    parameter = () if own < 0 else (golden.tables.parameters[own],)
+    return any(module_matches(pattern, (*names, *parameter)) for pattern in patterns)
 
 
 def check_fault(fault: Fault, golden: Trace) -> str:

@@ -58,7 +58,10 @@ class Entered:
                 "which took ours off; it is on again, calls in between were not seen"
             )
         self._warned = True
-        kept = [mode for mode in _pop_until(None) if mode.old_dispatch_mode_flags]
+        kept: list[TorchDispatchMode] = []
+        for mode in _pop_until(None):  # the innermost first; one that was left is on no more
+            if sum(other is mode for other in kept) < len(mode.old_dispatch_mode_flags):
+                kept.append(mode)
         for mode in (*reversed(kept), self._mode):
             _push_mode(mode)
 

@@ -123,6 +123,7 @@ class Striker:
     def after(self, call: Call, result: Any) -> Any:
         """Strike the outputs that are chosen; gives the result as others shall see it."""
         self._note_unsafe(call)
+        self._inherit(call, result)
         aims = self._by_op.get(call.op)
         if aims is None:
             return result
@@ -147,7 +148,7 @@ class Striker:
             self.ranks.reduce_otherwise(aim, call, made, final=final)
             return result
         for output in made:
-            if aim.takes(output) and self.comes_up(aim, call, output):
+            if aim.takes(call, output) and self.comes_up(aim, call, output):
                 if final:
                     result = self._strike(aim, call, output, result)
                 else:
@@ -271,6 +272,13 @@ class Striker:
         if self._fired is not None:
             self._fired(injection)
 
+    def _inherit(self, call: Call, result: Any) -> None:
+        """What an optimizer makes of a parameter belongs to it."""
+        if call.parameter and call.phase in (OPTIMIZER, OTHER):
+            scope = self.watch.parameters
+            for output in outputs(call.func, call.args, call.kwargs, result):
+                scope.inherit(output.tensor, scope.of_output(call.parameter, call.args, output))
+
     def _remember(self, aims: Sequence[Aim], call: Call, result: Any) -> None:
         for aim in aims:
             if "previous" in aim.needs and aim.in_filters(call):
@@ -307,7 +315,9 @@ def site_of(call: Call, output: Output, watch: Watch) -> Site:
         module=watch.table.infos[call.module].path,
         module_call=call.module_call,
         ordinal=call.ordinal,
-        parameter=call.parameter,
+        parameter=watch.parameters.of_output(call.parameter, call.args, output)
+        if call.phase in (OPTIMIZER, OTHER)
+        else call.parameter,
         code=tuple(frame for stack in reversed(stacks) for frame in watch.sources.frames(stack)),
         dtype=dtype_name(output.tensor.dtype),
         shape=tuple(output.tensor.shape),

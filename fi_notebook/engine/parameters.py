@@ -16,6 +16,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.optim.optimizer import Optimizer
 
 from fi_notebook.core.site import ALL_PARAMETERS
+from fi_notebook.engine.outputs import Output
 from fi_notebook.engine.storages import StorageMap, tensors_in
 
 __all__ = ["ParameterScope"]
@@ -88,6 +89,12 @@ class ParameterScope:
         lists = [a for a in args if isinstance(a, (list, tuple)) and index < len(a)]
         found = {self.of(a[index]) for a in lists if isinstance(a[index], torch.Tensor)} - {""}
         return next(iter(found)) if len(found) == 1 else (ALL_PARAMETERS if found else "")
+
+    def of_output(self, parameter: str, args: Sequence[Any], output: Output) -> str:
+        """Parameter that an output belongs to, of a call that works on ``parameter``."""
+        if output.index is None:
+            return parameter
+        return self.of(output.tensor) or self.of_list_item(args, output.index) or parameter
 
     def inherit(self, tensor: torch.Tensor, name: str) -> None:
         """Let a result belong to the parameter of its inputs."""

@@ -93,7 +93,7 @@ class RankStriker:
         chosen = aim.at(call) and self._is_ours(aim, call, given, tensors)
         result = [
             self._struck(aim, call, given, place)
-            if chosen and aim.takes(place) and self._striker.comes_up(aim, call, place)
+            if chosen and aim.takes(call, place) and self._striker.comes_up(aim, call, place)
             else place.tensor
             for place in places
         ]
@@ -173,7 +173,7 @@ class RankStriker:
         given[COLLECTIVES[call.op].gives] = self._given
         others = reduced(given, call.op, aim.fault.parameters["op"])
         for output, other in zip(made, others, strict=True):
-            if aim.takes(output) and self._striker.comes_up(aim, call, output):
+            if aim.takes(call, output) and self._striker.comes_up(aim, call, output):
                 replace = partial(self._replaced, aim, call, output, other)
                 self._striker.strike_output(aim, call, output, replace)
 

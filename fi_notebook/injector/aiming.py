@@ -26,10 +26,11 @@ logger = logging.getLogger("fi_notebook")
 
 def aimed_at(plan: FaultPlan, table: ModuleTable) -> tuple[list[Fault], tuple[NotInjected, ...]]:
     """The faults that can strike a model, and those that never can, with the reason."""
-    _report_unknown_modules(plan, table.names)
+    names = [*table.names, *table.parameters]
+    _report_unknown_modules(plan, names)
     aimed, refused = [], []
     for fault in plan:
-        fault = _with_known_modules(fault, table.names)
+        fault = _with_known_modules(fault, names)
         try:
             arming.check_filters(fault, table.model)
         except (SiteError, FaultError) as error:

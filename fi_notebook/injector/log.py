@@ -20,8 +20,9 @@ import logging
 from typing import Any
 
 from fi_notebook.core.fault import FaultPlan
-from fi_notebook.core.match import CodeFilter, module_matches
+from fi_notebook.core.match import CodeFilter
 from fi_notebook.core.site import ALL_PARAMETERS, PHASES, Frame
+from fi_notebook.engine.filters import ModuleFilter
 from fi_notebook.engine.intercept import FOLDED, Call, Watch
 from fi_notebook.engine.outputs import outputs
 
@@ -75,7 +76,7 @@ class CallLog:
         self._watch = watch
         self._quiet = verbosity == "quiet"
         self._verbose = verbosity == "verbose"
-        self._modules = self._module_rows()
+        self._modules = ModuleFilter(self._patterns(), watch)
         self._phases = frozenset(PHASES.index(phase) for phase in plan.phases or PHASES)
         self._code = tuple(CodeFilter.parse(text) for text in plan.code)
         named = {fault.target.op for fault in plan}
@@ -136,7 +137,7 @@ class CallLog:
     def _is_in_scope(self, call: Call, line: Frame | None) -> bool:
         if call.phase not in self._phases or (self._code and line is None):
             return False
-        return call.module in self._modules
+        return self._modules.chooses(call)
 
     def _describe(self, call: Call, result: Any) -> None:
         if isinstance(result, (tuple, list)) and len(result) > 1:
@@ -170,17 +171,6 @@ class CallLog:
             found = (frame for frame in frames if any(c.matches((frame,)) for c in self._code))
             self._stacks[stack] = next(found, None)
         return self._stacks[stack]
-
-    def _module_rows(self) -> frozenset[int]:
-        """Rows of the modules whose calls are logged."""
-        infos, patterns = self._watch.table.infos, self._patterns()
-        if patterns is None:
-            return frozenset(range(len(infos)))
-        return frozenset(
-            row
-            for row, info in enumerate(infos)
-            if any(module_matches(pattern, info.names) for pattern in patterns)
-        )
 
     def _patterns(self) -> tuple[str, ...] | None:
         """Module filters of the log: the plan's own, else those of its faults."""

@@ -1,0 +1,82 @@
+"""The structured twin of the log: one JSON line per injection."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fi_notebook import Injector
+from tests import models
+from tests.injector.helpers import plan
+
+
+def _events(config: dict[str, Any], path: Path, steps: int = 2) -> list[dict[str, Any]]:
+    case = models.mlp()
+    with Injector(config, model=case.model, events=path):
+        for _ in range(steps):
+            case.step()
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_an_injection_is_one_line(tmp_path: Path) -> None:
+    """It holds site, step, module, lines, before, after and the bits of each element."""
+    config = plan(
+        "relu*2:0", "bitflip", parameters={"bit": 31}, elements={"index": [0, 1]}, steps=[1]
+    )
+    first, end = _events(config, tmp_path / "events.jsonl")
+    assert first["event"] == "injection"
+    named = {key: first[key] for key in ("fault", "model", "site", "step", "rank", "phase")}
+    assert named == {
+        "fault": "f1",
+        "model": "bitflip",
+        "site": "relu*2:0",
+        "step": 1,
+        "rank": 0,
+        "phase": "forward",
+    }
+    assert first["module"] == "3"
+    assert any(line.startswith("models.py:") for line in first["code"])
+    assert first["before"]["shape"] == [4, 3]
+    (element,) = first["elements"]
+    assert element["index"] == [0, 1]
+    assert element["after_bits"] == element["before_bits"] ^ (1 << 31)
+    assert end == {"event": "end", "step": 1}
+
+
+def test_numbers_that_json_has_not_are_text(tmp_path: Path) -> None:
+    """NaN and the infinities are written as text, so that every reader reads the file."""
+    path = tmp_path / "events.jsonl"
+    config = plan("relu*2:0", "nan", elements={"index": [0, 0]}, steps=[0])
+    first, _ = _events(config, path, steps=1)
+    assert first["elements"][0]["after"] == "nan"
+    assert first["after"]["nan"] == 1
+    assert "NaN" not in path.read_text()
+
+
+def test_what_was_not_injected_is_a_line(tmp_path: Path) -> None:
+    """The reason stands before the end."""
+    missed, end = _events(plan("relu*9:0", steps=[0]), tmp_path / "events.jsonl", steps=1)
+    assert missed == {
+        "event": "not_injected",
+        "fault": "f1",
+        "reason": "asked for call 9 of relu, 2 were made",
+    }
+    assert end["event"] == "end"
+
+
+def test_a_resumed_run_adds_to_the_file(tmp_path: Path) -> None:
+    """Lines of an earlier run stay."""
+    path = tmp_path / "events.jsonl"
+    _events(plan("relu*1:0", steps=[0]), path)
+    assert len(_events(plan("relu*1:0", steps=[0]), path)) == 4
+
+
+@pytest.mark.parametrize("verbosity", ["quiet", "verbose"])
+def test_it_does_not_depend_on_how_much_is_logged(tmp_path: Path, verbosity: str) -> None:
+    """Quiet or verbose, the file is the same."""
+    config = plan("relu*2:0", "zero", steps=[0]) | {"verbosity": verbosity}
+    events = _events(config, tmp_path / "events.jsonl", steps=1)
+    assert [event["event"] for event in events] == ["injection", "end"]

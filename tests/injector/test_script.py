@@ -1,0 +1,70 @@
+"""Scripts in which no line was changed."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from fi_notebook.errors import SessionError
+from fi_notebook.injector import run_script
+from tests.injector.helpers import plan, sites
+from tests.tools import leaks
+
+SCRIPT = Path(__file__).parent / "scripts" / "plain.py"
+
+
+def test_the_first_root_module_that_trains_is_the_model(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The teacher trains first; its steps 0 to 2 are counted and step 1 is struck."""
+    injector = run_script(_written(plan("addmm*1:0", "zero", steps=[1])), SCRIPT, ["3"])
+    assert sites(injector) == [("addmm*1:0", 1)]
+    assert injector.injections[0].site.module == "fc"
+    losses = dict(line.rsplit(" ", 1) for line in capsys.readouterr().out.splitlines())
+    assert losses["Teacher 1"] == "0.000000"  # addmm is its output
+    assert float(losses["Student 1"]) > 0
+
+
+def test_the_model_may_be_chosen_by_its_class(capsys: pytest.CaptureFixture[str]) -> None:
+    """With model="Student" the second one is in scope, from its step 0."""
+    config = _written(plan("relu*1:0", "zero", steps=[0]))
+    injector = run_script(config, SCRIPT, ["2"], model="Student")
+    assert sites(injector) == [("relu*1:0", 0)]
+    assert injector.step == 1
+
+
+def test_arguments_and_path_are_the_scripts_own() -> None:
+    """sys.argv and sys.path are those of python SCRIPT ARGS, and are put back."""
+    argv, path, before = list(sys.argv), list(sys.path), leaks.state()
+    run_script(_written(plan("addmm", steps=[0])), SCRIPT, ["1"])
+    assert (sys.argv, sys.path) == (argv, path)
+    leaks.assert_clean(before)
+
+
+def test_a_class_that_never_trains_is_reported() -> None:
+    """The error names the classes that did train."""
+    config = _written(plan("addmm"))
+    with pytest.raises(SessionError, match=r"no module of class 'Studnt'.*Student"):
+        run_script(config, SCRIPT, ["1"], model="Studnt")
+
+
+def test_a_bad_plan_is_found_before_the_script_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing of the script has run when the config is refused."""
+    with pytest.raises(ValueError, match="unknown key"):
+        run_script(_written({"targets": ["addmm"], "stepps": [1]}), SCRIPT, ["1"])
+    assert capsys.readouterr().out == ""
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def _written(config: dict[str, object]) -> Path:
+    import json
+
+    path = Path("injector.json")
+    path.write_text(json.dumps(config))
+    return path

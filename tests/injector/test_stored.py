@@ -1,0 +1,191 @@
+"""Parameters, buffers, gradients and optimizer state as sites of their own, by hand.
+
+The model is y = w x with w = (2), x = (3), loss = y, so the gradient of w is 3.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from fi_notebook import Injector
+from tests import models
+from tests.injector.helpers import plan, sites
+
+
+class Line(nn.Module):
+    """One weight, and a buffer that is added."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = nn.Linear(1, 1, bias=False)
+        nn.init.constant_(self.fc.weight, 2.0)
+        self.register_buffer("shift", torch.tensor([1.0]))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """``w x + shift``."""
+        return self.fc(x) + self.shift
+
+
+def _train(
+    config: dict[str, Any],
+    steps: int = 1,
+    make: Any = lambda p: torch.optim.SGD(p, lr=0.5),
+    micro_batches: int = 1,
+) -> tuple[list[float], list[float], Injector, Line, torch.optim.Optimizer]:
+    """Outputs of each forward and the weight after each step."""
+    model = Line()
+    optimizer = make(model.parameters())
+    outputs, weights = [], []
+    with Injector(config, model=model) as injector:
+        for _ in range(steps):
+            for _ in range(micro_batches):
+                out = model(torch.tensor([[3.0]]))
+                outputs.append(out.item())
+                out.sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            weights.append(model.fc.weight.item())
+    return outputs, weights, injector, model, optimizer
+
+
+def test_without_a_fault() -> None:
+    """Outputs 2 * 3 + 1 = 7, then w = 2 - 0.5 * 3 = 0.5 and 0.5 * 3 + 1 = 2.5."""
+    outputs, weights, *_ = _train({"version": 2, "log_steps": "0-"}, steps=2)
+    assert (outputs, weights) == ([7.0, 2.5], [0.5, -1.0])
+
+
+def test_a_transient_parameter_fault_is_over_when_the_optimizer_steps() -> None:
+    """In step 0 w is 20: output 61; the update starts from 2: w = 2 - 0.5 * 3 = 0.5."""
+    config = plan("param:fc.weight", "scale", parameters={"factor": 10}, steps=[0])
+    outputs, weights, injector, *_ = _train(config, steps=2)
+    assert (outputs, weights) == ([61.0, 2.5], [0.5, -1.0])
+    (injection,) = injector.injections
+    assert (str(injection.site), injection.kind) == ("param:fc.weight", "stored")
+    assert (injection.before.max, injection.after.max) == (2.0, 20.0)
+
+
+def test_a_persistent_parameter_fault_is_trained_on_from() -> None:
+    """With scope storage w stays 20 and is updated: 20 - 1.5 = 18.5, then 18.5 * 3 + 1."""
+    config = plan(
+        "param:fc.weight", "scale", parameters={"factor": 10}, steps=[0], scope="storage"
+    )
+    outputs, weights, *_ = _train(config, steps=2)
+    assert (outputs, weights) == ([61.0, 56.5], [18.5, 17.0])
+
+
+def test_a_buffer_transient_and_persistent() -> None:
+    """The shift is 5 in step 0; afterwards 1 again, or 5 for good."""
+    config = plan("buffer:shift", "set", parameters={"value": 5.0}, steps=[0])
+    assert _train(config, steps=2)[0] == [11.0, 2.5]
+    assert _train(plan_of_storage(config), steps=2)[0] == [11.0, 6.5]
+
+
+def plan_of_storage(config: dict[str, Any]) -> dict[str, Any]:
+    """The same plan with scope storage."""
+    return config | {"faults": [fault | {"scope": "storage"} for fault in config["faults"]]}
+
+
+def test_a_gradient_is_struck_before_the_optimizer_steps() -> None:
+    """The gradient 3 becomes 30: w = 2 - 0.5 * 30 = -13."""
+    config = plan("grad:fc.weight", "scale", parameters={"factor": 10}, steps=[0])
+    _, weights, injector, *_ = _train(config)
+    assert weights == [-13.0]
+    assert sites(injector) == [("grad:fc.weight", 0)]
+    assert injector.injections[0].before.max == 3.0
+
+
+def test_an_accumulated_gradient_is_struck_whole() -> None:
+    """Two micro batches make 6; times 10 it is 60: w = 2 - 30 = -28."""
+    config = plan("grad:fc.weight", "scale", parameters={"factor": 10}, steps=[0])
+    _, weights, injector, *_ = _train(config, micro_batches=2)
+    assert weights == [-28.0]
+    assert injector.injections[0].before.max == 6.0
+
+
+def test_a_parameter_may_be_struck_in_one_micro_batch() -> None:
+    """In the second of two forwards w is 20; the first still sees 2."""
+    config = plan(
+        "param:fc.weight", "scale", parameters={"factor": 10}, steps=[0], micro_batches=[1]
+    )
+    outputs, weights, *_ = _train(config, micro_batches=2)
+    assert (outputs, weights) == ([7.0, 61.0], [-1.0])  # 2 - 0.5 * 6
+
+
+def _momentum(parameters: Any) -> torch.optim.Optimizer:
+    return torch.optim.SGD(parameters, lr=0.5, momentum=0.5)
+
+
+def test_optimizer_state_transient() -> None:
+    """Step 1: momentum 3 becomes 30 for the step alone, and 3 * 0.5 + 3 is not what it leaves.
+
+    Step 0: m = 3, w = 2 - 1.5 = 0.5. Step 1: m = 0.5 * 30 + 3 = 18, w = 0.5 - 9 = -8.5. The
+    state before that was struck is overwritten by the update itself, so putting 3 back
+    gives m = 3. Step 2: m = 0.5 * 3 + 3 = 4.5, w = -8.5 - 2.25 = -10.75.
+    """
+    config = plan(
+        "state:fc.weight.momentum_buffer", "scale", parameters={"factor": 10}, steps=[1]
+    )
+    _, weights, injector, *_ = _train(config, steps=3, make=_momentum)
+    assert weights == [0.5, -8.5, -10.75]
+    assert sites(injector) == [("state:fc.weight.momentum_buffer", 1)]
+
+
+def test_optimizer_state_persistent() -> None:
+    """Step 1 leaves m = 18; step 2: m = 0.5 * 18 + 3 = 12, w = -8.5 - 6 = -14.5."""
+    config = plan(
+        "state:fc.weight.momentum_buffer",
+        "scale",
+        parameters={"factor": 10},
+        steps=[1],
+        scope="storage",
+    )
+    assert _train(config, steps=3, make=_momentum)[1] == [0.5, -8.5, -14.5]
+
+
+def test_state_that_is_not_there_yet_is_reported() -> None:
+    """Before the first step there is no momentum to strike."""
+    config = plan("state:fc.weight.momentum_buffer", "zero", steps=[0])
+    *_, injector, _, _ = _train(config, make=_momentum)
+    (missed,) = injector.not_injected
+    reason = "there was no 'state:fc.weight.momentum_buffer' to strike in step 0"
+    assert missed.reason == reason
+
+
+def test_names_may_be_globs_and_modules_filter_them() -> None:
+    """``param:*.weight`` within module 2 strikes 2.weight alone."""
+    case = models.mlp()
+    config = plan("param:*.weight", "zero", modules=["2"], steps=[0])
+    with Injector(config, model=case.model) as injector:
+        case.step()
+    assert sites(injector) == [("param:2.weight", 0)]
+
+
+def test_an_unknown_name_is_reported_with_near_matches(caplog: pytest.LogCaptureFixture) -> None:
+    """The fault is left out, the message names the parameter that was meant."""
+    case = models.mlp()
+    with Injector(plan("param:0.wieght", "zero"), model=case.model) as injector:
+        case.step()
+    assert "did you mean '0.weight'" in injector.not_injected[0].reason
+    assert any("did you mean '0.weight'" in r.getMessage() for r in caplog.records)
+
+
+def test_an_exception_in_a_step_puts_a_transient_fault_back() -> None:
+    """The forward raises; after close the weight is 2."""
+    model = Line()
+    model.register_forward_hook(lambda *_: 1 / 0)  # type: ignore[arg-type,return-value]
+    config = plan("param:fc.weight", "scale", parameters={"factor": 10})
+    with pytest.raises(ZeroDivisionError), Injector(config, model=model):
+        model(torch.ones(1, 1))
+    assert model.fc.weight.item() == 2.0
+
+
+def test_a_call_model_cannot_strike_a_stored_tensor(caplog: pytest.LogCaptureFixture) -> None:
+    """``duplicate`` at a parameter is refused with the reason."""
+    case = models.mlp()
+    with Injector(plan("param:0.weight", "duplicate"), model=case.model) as injector:
+        case.step()
+    assert "is for calls" in injector.not_injected[0].reason
