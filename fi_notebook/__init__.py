@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fi_notebook import faults
+    from fi_notebook.analysis import detectors
     from fi_notebook.analysis.compare import compare
     from fi_notebook.core.fault import Fault, FaultPlan
     from fi_notebook.core.run import Run
@@ -40,6 +41,8 @@ _HOMES = {
     "unload_ipython_extension": "fi_notebook.magics",
 }
 
+_ROOMS = {"detectors": "fi_notebook.analysis.detectors", "faults": "fi_notebook.faults"}
+
 __all__ = [
     "Fault",
     "FaultPlan",
@@ -49,6 +52,7 @@ __all__ = [
     "Site",
     "Trace",
     "compare",
+    "detectors",
     "faults",
     "load_ipython_extension",
     "unload_ipython_extension",
@@ -57,8 +61,8 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Load a public name from its home when it is first asked for."""
-    if name == "faults":
-        return import_module("fi_notebook.faults")
+    if name in _ROOMS:
+        return import_module(_ROOMS[name])
     home = _HOMES.get(name)
     if home is None:
         from fi_notebook.errors import did_you_mean

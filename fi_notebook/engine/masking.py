@@ -1,6 +1,8 @@
 """What the values say of a call that an error entered and did not leave.
 
-    found = evidence(call, outputs, reads)      Evidence.SEEN | FIRST | ZERO
+    masking.unequal[row] = kept                 an output that differs, as it was golden
+    masking.before(reads); masking.after(call, outputs, rows)
+    masking.column(sites)                       Evidence.SEEN | FIRST | ZERO, …
 
 Asked only where an input differs from the golden run and no output does. Each input that
 differs is held against what the golden run kept of it; where one was not kept whole, or
@@ -12,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 from fi_notebook.core.masking import Evidence
@@ -22,10 +25,12 @@ from fi_notebook.engine.outputs import IN_PLACE, Output
 from fi_notebook.engine.storages import tensors_in
 from fi_notebook.engine.store import Kept
 
-__all__ = ["Read", "evidence"]
+__all__ = ["Masking", "Read", "evidence"]
 
 _PRODUCTS = {"mm": (0, 1), "bmm": (0, 1), "addmm": (1, 2), "baddbmm": (1, 2)}
 """Positions of the two factors of a matrix product among the tensors of its arguments."""
+
+_EVEN = frozenset({"abs", "square", "pow", "norm", "linalg_vector_norm", "_foreach_norm"})
 
 _FACTORS = {"mul": (0, 1), "mul_": (0, 1)}
 
@@ -45,6 +50,51 @@ class Read:
     golden: Kept | None = None
 
 
+class Masking:
+    """Watches for calls that an error enters and does not leave.
+
+    Attributes:
+        unequal: For each site row that differs, what the golden run kept of it.
+    """
+
+    def __init__(self) -> None:
+        """Start with no error seen."""
+        self.unequal: dict[int, Kept] = {}
+        self._reads: list[Read] = []
+        self._found: dict[int, int] = {}
+
+    def before(self, arguments: Sequence[tuple[torch.Tensor, tuple[int, ...]]]) -> None:
+        """A call is about to be made.
+
+        Args:
+            arguments: Each tensor that it reads, with the site rows that made it.
+        """
+        self._reads = []
+        if any(row in self.unequal for _, rows in arguments for row in rows):
+            self._reads = [self._read(tensor, rows) for tensor, rows in arguments]
+
+    def _read(self, tensor: torch.Tensor, rows: tuple[int, ...]) -> Read:
+        differs = any(row in self.unequal for row in rows)
+        return Read(tensor, differs, self.unequal.get(rows[0]) if len(rows) == 1 else None)
+
+    def after(self, call: Call, made: Sequence[Output], rows: range) -> None:
+        """The call was made; look at its values where an input differs and no output does.
+
+        Args:
+            call: The call.
+            made: Its outputs, each of them measured.
+            rows: Their site rows.
+        """
+        if self._reads and not any(row in self.unequal for row in rows):
+            self._found.update(dict.fromkeys(rows, int(evidence(call, made, self._reads))))
+
+    def column(self, sites: int) -> np.ndarray:
+        """What was seen (`core.masking.Evidence`), one entry per site."""
+        seen = np.zeros(sites, dtype=np.uint8)
+        seen[list(self._found)] = list(self._found.values())
+        return seen
+
+
 def evidence(call: Call, made: Sequence[Output], reads: Sequence[Read]) -> Evidence:
     """What the values of a masking call say.
 
@@ -62,7 +112,7 @@ def evidence(call: Call, made: Sequence[Output], reads: Sequence[Read]) -> Evide
     if any(mask is None and read.differs for mask, read in zip(masks, reads, strict=True)):
         return found
     found |= Evidence.SEEN
-    if _only_signs(masks, reads):
+    if call.op in _EVEN and _only_signs(masks, reads):
         found |= Evidence.SIGN
     if _met_zeros(call, masks, list(tensors_in((*call.args, *call.kwargs.values())))):
         found |= Evidence.FACTOR

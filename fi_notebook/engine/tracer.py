@@ -26,7 +26,7 @@ from fi_notebook.core.trace import CALL_COLUMNS, FLAGS, SITE_COLUMNS, Tables, Tr
 from fi_notebook.engine.collectives import is_collective, is_final
 from fi_notebook.engine.intercept import BACKWARD, FOLDED, OPTIMIZER, OTHER, Call, Watch
 from fi_notebook.engine.makers import Makers
-from fi_notebook.engine.masking import Read, evidence
+from fi_notebook.engine.masking import Masking
 from fi_notebook.engine.measure import Measure, compare_kept
 from fi_notebook.engine.outputs import (
     IN_PLACE,
@@ -94,9 +94,7 @@ class Recorder:
         self._views: StorageMap[list[int]] = StorageMap()
         self._unsafe: set[int] = set()
         self._pending: list[int] = []
-        self._reads: list[Read] = []
-        self._unequal: dict[int, Kept] = {}
-        self._evidence: dict[int, int] = {}
+        self.masking = Masking()
         self._unwritten = Unwritten()
         self._unplaced: list[tuple[int, StorageWeakRef]] = []
         self._placed: dict[int, str] = {}
@@ -112,16 +110,9 @@ class Recorder:
             self.progress(call)
         read = [(t, self._makers.of(t)) for t in tensors_in((*call.args, *call.kwargs.values()))]
         self._pending = list(dict.fromkeys(row for _, rows in read for row in rows))
-        self._reads = []
-        if not self._unequal.keys().isdisjoint(self._pending):
-            self._reads = [self._read(tensor, rows) for tensor, rows in read]
+        self.masking.before(read)
         if call.phase == BACKWARD and self.watch.sources.asking_for_gradients:
             self._take_loss(call)
-
-    def _read(self, tensor: torch.Tensor, rows: tuple[int, ...]) -> Read:
-        """A tensor that is read, and what the golden run kept where another was read there."""
-        differs = any(row in self._unequal for row in rows)
-        return Read(tensor, differs, self._unequal.get(rows[0]) if len(rows) == 1 else None)
 
     def _take_loss(self, call: Call) -> None:
         root = next(tensors_in(call.args), None)
@@ -137,7 +128,8 @@ class Recorder:
         final = not is_collective(call.op) or is_final(call.op, result)
         for output in made:
             self._site(call, output, final=final)
-        self._look_at_masking(call, made, first)
+        if all(row in self.measures for row in range(first, len(self._sites))):
+            self.masking.after(call, made, range(first, len(self._sites)))
         self._note_writes(call, made, first)
         self._note_draw(call)
         self._calls.append(
@@ -159,13 +151,6 @@ class Recorder:
             )
         )
         return result
-
-    def _look_at_masking(self, call: Call, made: list[Output], first: int) -> None:
-        """Look at the values where an input differs and no output does."""
-        rows = range(first, len(self._sites))
-        if self._reads and all(row in self.measures and row not in self._unequal for row in rows):
-            found = int(evidence(call, made, self._reads))
-            self._evidence.update(dict.fromkeys(rows, found))
 
     def _site(self, call: Call, output: Output, *, final: bool) -> None:
         row, tensor = len(self._sites), output.tensor
@@ -197,7 +182,7 @@ class Recorder:
                 found = compare_kept(kept, tensor)
                 self.measures[row] = (kept.row, found)
                 if not found.equal:
-                    self._unequal[row] = kept
+                    self.masking.unequal[row] = kept
 
     def _parameter(self, call: Call, output: Output) -> str:
         scope = self.watch.parameters
@@ -318,16 +303,12 @@ class Recorder:
         self._calls, self._sites = [], []
         self._offsets, self._inputs = [0], []
         self.measures.clear()
-        self._unequal.clear()
-        self._reads.clear()
-        self._makers = Makers()
+        self.masking, self._makers = Masking(), Makers()
         self._statistics = None
 
     def evidence_column(self) -> np.ndarray:
-        """What was seen of masking calls (`core.masking.Evidence`), one entry per site."""
-        seen = np.zeros(len(self._sites), dtype=np.uint8)
-        seen[list(self._evidence)] = list(self._evidence.values())
-        return seen
+        """What was seen of masking calls, one entry per site."""
+        return self.masking.column(len(self._sites))
 
 
 def site_key(call: Call, output: Output) -> SiteKey:

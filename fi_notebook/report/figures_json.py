@@ -56,7 +56,11 @@ def _wanted(run: Run) -> Iterator[tuple[str, Callable[[], Any], Callable[[], str
         suffix = f" {at}" if at else ""
         for name in ("tensor_diff", "difference_heatmap"):
             yield name + suffix, *_both(name, struck)
-    yield "propagation", *_both("propagation", run.comparison)
+    yield (
+        "propagation",
+        partial(figures.propagation, run.comparison, detections=run.detections),
+        partial(text.propagation, run.comparison),
+    )
     yield "gradients", *_both("gradients", run.comparison)
     yield "training", *_both("training", run)
 

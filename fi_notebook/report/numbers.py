@@ -6,6 +6,8 @@
     hexadecimal(0x3F800000, "float32") '0x3f800000'
     bit_fields(0x3F800000, "float32") '0|01111111|00000000000000000000000'
     share(1, 8192)                    '1 of 8,192 (0.01221 %)'
+    size(3_500_000)                   '3.338 MiB'
+    effect_text(comparison, 12)       'masked: pooling', 'amplified 35 times'
 
 Limits: bits are grouped for the floating-point formats and integers that have a table
 here; another dtype shows its bits in one group.
@@ -19,12 +21,13 @@ from typing import NamedTuple
 import numpy as np
 
 from fi_notebook.analysis.words import four_digits, percent
-from fi_notebook.core.run import ElementChange
+from fi_notebook.core.run import Comparison, ElementChange
 
 __all__ = [
     "Layout",
     "bit_fields",
     "changed_bits",
+    "effect_text",
     "exact",
     "field_names",
     "hexadecimal",
@@ -33,6 +36,7 @@ __all__ = [
     "number",
     "shape_text",
     "share",
+    "size",
     "smallest_normal",
     "value",
 ]
@@ -202,3 +206,19 @@ def shape_text(shape: Sequence[int]) -> str:
 def index_text(index: Sequence[int]) -> str:
     """Coordinates of an element: ``(0, 3)``; ``()`` of a scalar."""
     return f"({', '.join(map(str, index))})"
+
+
+def size(count: int) -> str:
+    """A number of bytes with four significant digits: ``3.338 MiB``."""
+    power = min(max(int(count).bit_length() - 1, 0) // 10, 4)
+    return f"{four_digits(count / 1024**power)} {('B', 'KiB', 'MiB', 'GiB', 'TiB')[power]}"
+
+
+def effect_text(comparison: Comparison, row: int) -> str:
+    """What a call did to the error, with the mechanism or the factor."""
+    effect, growth = comparison.effect(row), float(comparison.columns["growth"][row])
+    if effect == "masked":
+        return f"masked: {comparison.mechanism(row)}"
+    if effect == "amplified" and np.isfinite(growth):
+        return f"amplified {four_digits(growth)} times"
+    return effect

@@ -22,7 +22,9 @@ from textwrap import fill
 import numpy as np
 
 from fi_notebook.analysis.course import pairs, relative
+from fi_notebook.analysis.mechanisms import deaths_words, growth_words
 from fi_notebook.analysis.words import percent, told_apart
+from fi_notebook.core.detection import Detection
 from fi_notebook.core.run import (
     EFFECTS,
     Comparison,
@@ -34,7 +36,7 @@ from fi_notebook.core.run import (
 from fi_notebook.core.tree import Node
 from fi_notebook.report.heat import HeatTable, by_module, by_rank
 from fi_notebook.report.names import cleaned, shortened
-from fi_notebook.report.numbers import number
+from fi_notebook.report.numbers import effect_text, number, size
 from fi_notebook.report.table import indented, table
 from fi_notebook.report.text_injections import (
     difference_heatmap,
@@ -44,9 +46,11 @@ from fi_notebook.report.text_injections import (
 )
 
 __all__ = [
+    "detections",
     "difference_heatmap",
     "gradients",
     "injections",
+    "memory",
     "outcome",
     "propagation",
     "ranks",
@@ -105,6 +109,8 @@ def propagation(comparison: Comparison, limit: int = 20) -> str:
     lines = [head, ", ".join(c for c in counts if not c.startswith("0 ")), indented(body)]
     if len(kept) < len(rows):
         lines.append(f"  … {len(rows) - len(kept):,} more, none with a larger error")
+    ends = (deaths_words(comparison, limit=4), growth_words(comparison))
+    lines += [_prose([words]) for words in ends if words]
     if comparison.structural:
         lines.append(f"the runs make different calls: {cleaned(comparison.structural)}")
     return "\n".join(lines)
@@ -137,7 +143,7 @@ def _call_row(comparison: Comparison, row: int) -> list[str]:
         shortened(site.module, 18),
         number(float(columns["relative_l2"][row])),
         "?" if changed < 0 else f"{changed:,}/{int(columns['numel'][row]):,}",
-        ", ".join([comparison.effect(row), *marks]),
+        ", ".join([effect_text(comparison, row), *marks]),
     ]
 
 
@@ -246,6 +252,57 @@ def _step_row(
     return [f"{mark}{faulty.step}", *cells]
 
 
+def detections(run: Run) -> str:
+    """What each detector would have said, at which call or step, and its false alarms."""
+    rows = [[cleaned(d.name), *_alarm_cells(d)] for d in run.detections]
+    header = ("detector", "first alarm", "value", "bound", "alarms", "false alarms")
+    return table(header, rows, right={2, 3, 4, 5}) if rows else ""
+
+
+def _alarm_cells(found: Detection) -> list[str]:
+    counts = [f"{len(found.alarms):,}", f"{len(found.false_alarms):,}"]
+    if found.error:
+        return [f"failed: {shortened(found.error, 40)}", "", "", *counts]
+    first = found.first
+    if first is None:
+        return ["none", "", "", *counts]
+    where = f"step {first.step}{f' at {shortened(first.site, 32)}' if first.site else ''}"
+    bound = "" if np.isnan(first.threshold) else number(first.threshold)
+    return [where, number(first.value), bound, *counts]
+
+
+def memory(run: Run) -> str:
+    """What was kept of the golden outputs, and what it took."""
+    kept = run.memory
+    if not kept:
+        return ""
+    forms = [
+        f"{kept[name]:,} {words}"
+        for name, words in (
+            ("whole", "whole"),
+            ("sampled", "as a hash of all bits and a sample"),
+            ("hashed", "as a hash of all bits"),
+        )
+        if kept[name]
+    ]
+    extra = [
+        f"{size(kept[name])} {words}"
+        for name, words in (
+            ("always", "beyond it for watched and struck outputs"),
+            ("spilled", "in the spill file"),
+            ("state", "of copies of training state"),
+        )
+        if kept[name]
+    ]
+    asked = " (auto)" if kept["asked"] == "auto" else ""
+    lines = [
+        f"golden outputs: {', '.join(forms) or 'none'}",
+        f"{size(kept['used'])} of a budget of {size(kept['budget'])}{asked}",
+        *extra,
+    ]
+    return "\n".join(lines)
+
+
 def outcome(judged: Outcome) -> str:
     """The outcome in words, and which detectors would have fired."""
     found = ", ".join(judged.detected_by)
@@ -264,6 +321,8 @@ def summary(run: Run) -> str:
         "propagation": propagation(run.comparison),
         "update": gradients(run.comparison),
         "training": training(run),
+        "detectors": detections(run),
+        "kept": memory(run),
         "notes": _prose([*run.comparison.notes, *run.messages]),
         "error": _prose(run.error.splitlines()),
     }

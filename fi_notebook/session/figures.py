@@ -49,7 +49,8 @@ class Figures:
 
     def propagation(self, *, dark: bool = False) -> Figure:
         """The error of every call, in execution order."""
-        return figures.propagation(self._run.comparison, dark=dark)
+        run = self._run
+        return figures.propagation(run.comparison, detections=run.detections, dark=dark)
 
     def gradients(self, *, dark: bool = False) -> Figure:
         """How far gradients and parameters are from the golden ones, by name."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 
@@ -61,6 +62,7 @@ class Replay:
         plan: The faults that are armed.
         keeping: What is kept of the golden outputs.
         tolerance: What counts as a difference.
+        detectors: Parameters of each detector to try, by name; None tries all.
         rank: Rank of this process.
     """
 
@@ -69,6 +71,7 @@ class Replay:
     plan: FaultPlan
     keeping: Keeping
     tolerance: Tolerance = DEFAULT
+    detectors: Mapping[str, Mapping[str, Any]] | None = None
     rank: int = 0
 
     def run(self, steps: int, evaluate: Evaluate | None) -> Run:
@@ -82,7 +85,9 @@ class Replay:
         injections = tuple(i for result in faulty.results for i in result.injections)
         fired = {injection.fault for injection in injections}
         not_injected = tuple(n for n in self._missed(faulty.results) if n.fault not in fired)
-        detections = detect(comparison, golden.records, faulty.records, step=focus)
+        detections = detect(
+            comparison, golden.records, faulty.records, step=focus, detectors=self.detectors
+        )
         outcome = judge(
             self.plan,
             injections,

@@ -16,7 +16,7 @@ put back; such a step is not repeatable, and a replay says where that shows.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -43,6 +43,7 @@ from fi_notebook.session.stage import Stage
 
 if TYPE_CHECKING:
     from fi_notebook.session.figures import Figures
+    from fi_notebook.session.sliced import Slices
     from fi_notebook.ui.explorer import Explorer
 
 __all__ = ["Session"]
@@ -63,6 +64,8 @@ class Session:
         spill: File for golden outputs beyond that, as safetensors; None keeps a sample.
         watch: Sites whose golden outputs are kept whole whatever the memory.
         tolerance: What counts as a difference when an outcome is judged.
+        detectors: Parameters of each detector that a replay tries, by name; by default
+            every registered one with its own defaults.
         cell_name: Turns a frame's file name into the name of its notebook cell.
 
     Raises:
@@ -80,6 +83,7 @@ class Session:
         spill: str | Path | None = None,
         watch: Iterable[Site | str] = (),
         tolerance: Tolerance = DEFAULT,
+        detectors: Mapping[str, Mapping[str, Any]] | None = None,
         cell_name: Callable[[str], str | None] | None = None,
     ) -> None:
         """Look at nothing yet; see `trace`."""
@@ -89,6 +93,7 @@ class Session:
         path = None if spill is None else Path(spill)
         self._keeping = Keeping(budget_of(memory), memory, path, self.watched)
         self._tolerance = tolerance
+        self._detectors = detectors
         self._events = Events()
         self._stage = Stage(setup, state, self._events)
         self._book = PlanBook(self._events)
@@ -165,13 +170,34 @@ class Session:
             raise SessionError(f"steps is {steps}; expected a number from 1")
         golden = self._golden or self._traced()
         with self._stage.running("replaying"):
-            job = Replay(self._stage, golden, self.plan, self._keeping, self._tolerance)
+            job = Replay(
+                self._stage, golden, self.plan, self._keeping, self._tolerance, self._detectors
+            )
             run = job.run(steps, evaluate)
         self.runs.append(run)
         self._events.tell("run", run=run)
         for missed in run.not_injected:
             logger.warning("%s was not injected: %s", missed.fault, missed.reason)
         return run
+
+    def slices(self, steps: int = 1) -> Slices:
+        """A tape of the step, on which many faults are replayed fast (see `session.sliced`).
+
+        Args:
+            steps: How many steps.
+
+        Raises:
+            TapeError: The step cannot be a tape; replay it instead.
+        """
+        from fi_notebook.session.sliced import Slices
+
+        return Slices.of(
+            self._stage,
+            (self._golden or self._traced()).trace,
+            steps=steps,
+            budget=self._keeping.budget,
+            tolerance=self._tolerance,
+        )
 
     # the plan
 

@@ -10,12 +10,13 @@ subtitle says how many; introduced errors and lanes lose no first or last site.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
 
+from fi_notebook.core.detection import Detection
 from fi_notebook.core.run import EFFECTS, Comparison
 from fi_notebook.core.site import PHASES
 from fi_notebook.report.arrays import keep_extremes
@@ -23,13 +24,14 @@ from fi_notebook.report.figures.look import (
     DOT,
     FAULTY,
     GOLDEN,
+    OPPOSITE,
     message,
     plain,
     points,
     set_title,
     short,
 )
-from fi_notebook.report.numbers import number, share
+from fi_notebook.report.numbers import effect_text, number, share
 from fi_notebook.report.scale import tick_label
 
 __all__ = ["EFFECT_MARKS", "propagation"]
@@ -50,11 +52,14 @@ _BELOW = {"x": 0, "xanchor": "left", "y": -0.24, "yanchor": "top"}
 _CROWD = 300  # from here on marks are small and let each other through
 
 
-def propagation(comparison: Comparison, *, dark: bool = False) -> go.Figure:
+def propagation(
+    comparison: Comparison, *, detections: Sequence[Detection] = (), dark: bool = False
+) -> go.Figure:
     """The error of every call in execution order.
 
     Args:
         comparison: The faulty run against the golden run.
+        detections: What detectors said; the first alarm of each at a call is marked.
         dark: Whether the page is dark.
     """
     total, differing = len(comparison), len(comparison.diverged)
@@ -73,6 +78,7 @@ def propagation(comparison: Comparison, *, dark: bool = False) -> go.Figure:
             chosen, at = rows[mine][kept], places[mine][kept]
             figure.add_trace(_marks(comparison, name, chosen, at, int(mine.sum())))
     _add_first(figure, comparison, rows, places)
+    _add_alarms(figure, comparison, detections, ticks["range"][1])
     _add_phases(figure, comparison)
     figure.update_xaxes(
         title_text=f"output of a call, in execution order (1 to {total:,})",
@@ -154,7 +160,7 @@ def _marks(
             "line": {"width": 1.5 if "open" in symbol else 0, "color": colour},
         },
         text=[_hover(comparison, int(row)) for row in rows],
-        hovertemplate=f"%{{text}}<br>{effect}<extra></extra>",
+        hovertemplate="%{text}<extra></extra>",
         customdata=rows,
     )
 
@@ -168,7 +174,7 @@ def _hover(comparison: Comparison, row: int) -> str:
         f"{short(site)}  {plain(site.phase)}  {short(site.module)}<br>"
         f"relative L2 {measure['relative_l2']!r}<br>max |Δ| {measure['max_abs']!r}<br>"
         f"changed {changed}<br>new NaN {number(counts['new_nan'])}, "
-        f"new Inf {number(counts['new_inf'])}"
+        f"new Inf {number(counts['new_inf'])}<br>{effect_text(comparison, row)}"
     )
 
 
@@ -189,6 +195,33 @@ def _add_first(
         xshift=8 if right else -8,
         yshift=11,
         font={"size": 11},
+    )
+
+
+def _add_alarms(
+    figure: go.Figure, comparison: Comparison, detections: Sequence[Detection], top: float
+) -> None:
+    """Where each detector would have raised its first alarm, at the upper edge."""
+    alarms = [(d.name, a) for d in detections for a in d.alarms[:1] if a.site]
+    if not alarms:
+        return
+    position = np.full(len(comparison.faulty), -1)
+    made = comparison.columns["faulty"] >= 0
+    position[comparison.columns["faulty"][made]] = np.flatnonzero(made)
+    places = [int(position[comparison.faulty.row(alarm.site)]) for _, alarm in alarms]
+    figure.add_scatter(
+        x=[place + 1 for place in places],
+        y=[top] * len(places),
+        mode="markers",
+        marker={"symbol": "triangle-down-open", "size": 11, "color": OPPOSITE},
+        name="a detector's first alarm",
+        text=[
+            f"{plain(name)} would alarm at {short(alarm.site)}<br>"
+            f"value {number(alarm.value)}, bound {number(alarm.threshold)}"
+            for name, alarm in alarms
+        ],
+        hovertemplate="%{text}<extra></extra>",
+        cliponaxis=False,
     )
 
 

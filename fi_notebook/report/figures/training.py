@@ -1,7 +1,8 @@
 """What the fault did to training: loss, gradient norm, parameters, metrics over steps.
 
 One row per quantity, golden and faulty in each, a dotted line where a fault struck. A
-NaN or Inf of the faulty run stands as a cross at the upper edge, with its name.
+NaN or Inf of the faulty run stands as a cross at the upper edge, with its name. Bounds
+of detectors are dashed, and an open square is where one would have raised an alarm.
 
 Limits: with a single step there is one point for each run, written out beside it.
 """
@@ -18,7 +19,15 @@ from plotly.subplots import make_subplots
 
 from fi_notebook.analysis.words import told_apart
 from fi_notebook.core.run import Run, StepRecord
-from fi_notebook.report.figures.look import DOT, FAULTY, GOLDEN, message, plain, set_title
+from fi_notebook.report.figures.look import (
+    DOT,
+    FAULTY,
+    GOLDEN,
+    OPPOSITE,
+    message,
+    plain,
+    set_title,
+)
 from fi_notebook.report.numbers import number
 
 __all__ = ["training"]
@@ -30,6 +39,7 @@ _METRICS = 4
 class _Quantity(NamedTuple):
     title: str
     read: Callable[[StepRecord], float]
+    name: str
 
 
 def training(run: Run, *, dark: bool = False) -> go.Figure:
@@ -77,11 +87,15 @@ def _quantities(run: Run) -> list[_Quantity]:
     """The rows that have a number in them."""
     measured = any(np.isfinite(record.parameter_distance) for record in run.faulty)
     rows = [
-        _Quantity("loss", lambda record: record.loss),
-        _Quantity("gradient norm", lambda record: record.gradient_norm),
-        _Quantity("parameter distance<br>(relative L2)", lambda record: record.parameter_distance)
+        _Quantity("loss", lambda record: record.loss, "loss"),
+        _Quantity("gradient norm", lambda record: record.gradient_norm, "gradient_norm"),
+        _Quantity(
+            "parameter distance<br>(relative L2)",
+            lambda record: record.parameter_distance,
+            "parameter_distance",
+        )
         if measured
-        else _Quantity("parameter norm", lambda record: record.parameter_norm),
+        else _Quantity("parameter norm", lambda record: record.parameter_norm, "parameter_norm"),
     ]
     names = dict.fromkeys(name for record in run.golden for name in record.metrics)
     rows += [_metric(name) for name in list(names)[:_METRICS]]
@@ -90,7 +104,7 @@ def _quantities(run: Run) -> list[_Quantity]:
 
 
 def _metric(name: str) -> _Quantity:
-    return _Quantity(plain(name), lambda record: record.metrics.get(name, float("nan")))
+    return _Quantity(plain(name), lambda record: record.metrics.get(name, float("nan")), name)
 
 
 def _add_quantity(figure: go.Figure, run: Run, quantity: _Quantity, row: int) -> None:
@@ -111,12 +125,50 @@ def _add_quantity(figure: go.Figure, run: Run, quantity: _Quantity, row: int) ->
             **_line(name, len(records)),
         )
     _add_nonfinite(figure, series["faulty"], values["faulty"], finite, row)
+    bounds = _add_bounds(figure, run, quantity.name, row)
+    finite = np.concatenate([finite, bounds])
     positive = len(finite) and (finite > 0).all()
     wide = positive and finite.max() > 100 * finite.min()
     figure.update_yaxes(title_text=quantity.title, nticks=5, row=row, col=1)
     if wide:
         stride = int(np.ceil(np.log10(finite.max() / finite.min()) / 4))
         figure.update_yaxes(type="log", dtick=stride, exponentformat="power", row=row, col=1)
+
+
+def _add_bounds(figure: go.Figure, run: Run, quantity: str, row: int) -> np.ndarray:
+    """The bounds of detectors on a quantity, and where it was beyond them; gives the bounds."""
+    drawn = [np.zeros(0)]
+    for found in run.detections:
+        bounds = [b for b in found.bounds if b.quantity == quantity and np.isfinite(b.value)]
+        if not bounds:
+            continue
+        at = {b.step: b.value for b in bounds}
+        loud = [a for a in found.alarms if not a.site and a.threshold == at.get(a.step)]
+        name = plain(found.name)
+        figure.add_scatter(
+            x=list(at),
+            y=list(at.values()),
+            mode="lines" if len(at) > 1 else "markers",
+            line={"color": OPPOSITE, "width": 1.5, "dash": "dash"},
+            marker={"symbol": "line-ew-open", "size": 24, "color": OPPOSITE},
+            name=f"bound of {name}",
+            hovertemplate=f"bound of {name} %{{y:.4g}}<extra></extra>",
+            row=row,
+            col=1,
+        )
+        if loud:
+            figure.add_scatter(
+                x=[alarm.step for alarm in loud],
+                y=[alarm.value if np.isfinite(alarm.value) else None for alarm in loud],
+                mode="markers",
+                marker={"symbol": "square-open", "size": 13, "color": OPPOSITE},
+                name=f"alarm of {name}",
+                hovertemplate=f"{name} would alarm<extra></extra>",
+                row=row,
+                col=1,
+            )
+        drawn.append(np.asarray(list(at.values())))
+    return np.concatenate(drawn)
 
 
 def _texts(values: Mapping[str, np.ndarray]) -> dict[str, list[str]]:
