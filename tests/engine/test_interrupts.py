@@ -1,0 +1,104 @@
+"""A Ctrl-C acts in a person's code at once, in ours at the next call, elsewhere at the end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from typing import Any
+
+import pytest
+
+from fi_notebook.engine.interrupts import Interrupts
+
+
+def _press() -> None:
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_outside_the_block_it_waits_until_the_end() -> None:
+    """Nothing is raised while everything is put back; then it is, with the handler restored."""
+    interrupts, done = Interrupts(), []
+    before = signal.getsignal(signal.SIGINT)
+
+    def run() -> None:
+        with interrupts:
+            _press()
+            done.append("put back")
+
+    with pytest.raises(KeyboardInterrupt):
+        run()
+    assert done == ["put back"]
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_in_the_block_it_is_raised_at_once_and_the_second_waits() -> None:
+    """The step is left at the first; a second press while putting back waits for the end."""
+    interrupts, done = Interrupts(), []
+
+    def run() -> None:
+        with interrupts:
+            try:
+                with interrupts.let_through():
+                    _press()
+                    done.append("never")
+            except KeyboardInterrupt:
+                done.append("stopped")
+                _press()
+                done.append("put back")
+
+    with pytest.raises(KeyboardInterrupt):
+        run()
+    assert done == ["stopped", "put back"]
+
+
+def test_a_handler_that_does_not_raise_is_called_each_time() -> None:
+    """A person's own handler is called at once inside the block, and goes on being called."""
+    interrupts: Interrupts = Interrupts()
+    heard: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _frame: heard.append(number))
+    try:
+        with interrupts:
+            with interrupts.let_through():
+                _press()
+                _press()
+            assert heard == [signal.SIGINT, signal.SIGINT]
+            _press()
+            assert len(heard) == 2
+        assert len(heard) == 3
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_check_delivers_what_waits_and_only_in_the_block() -> None:
+    """One that waited for the next call is raised by it; outside the block it stays."""
+    interrupts = Interrupts()
+    done: list[str] = []
+
+    def run() -> None:
+        with interrupts:
+            interrupts._waiting = (signal.SIGINT, None)
+            interrupts.check()
+            done.append("outside")
+            with interrupts.let_through():
+                interrupts.check()
+                done.append("never")
+
+    with pytest.raises(KeyboardInterrupt):
+        run()
+    assert done == ["outside"]
+
+
+def test_other_threads_are_left_alone() -> None:
+    """Entered in another thread, no handler is touched: signals never reach it."""
+    before, seen = signal.getsignal(signal.SIGINT), []
+
+    def run() -> None:
+        interrupts: Any = Interrupts()
+        with interrupts, interrupts.let_through():
+            seen.append(signal.getsignal(signal.SIGINT))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    assert seen == [before]
