@@ -261,7 +261,7 @@ class _Slice:
             return
         if look.key is None:
             found.rows.setdefault(look.step, []).append(look.row)
-        else:
+        elif look.key in self.tape.looks:
             seen, last = memory.at(look.slot), len(self.tape.versions[look.slot.storage]) - 1
             found.looks[look.key] = seen if look.slot.version == last else seen.clone()
 

@@ -15,11 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import torch
 
-from fi_notebook.core.run import StepRecord
+from fi_notebook.core.trace import Trace
 from fi_notebook.engine.bits import raw
 
 __all__ = [
@@ -253,9 +254,7 @@ class Tape:
         versions: For each storage its bits, version by version.
         readers: Entries that read or write a version of a storage.
         looks: Every tensor that is looked at, in order.
-        records: What each step did to training.
-        losses: Whether each step has a loss.
-        sites: How many sites each step has.
+        traces: The calls of each step, without statistics.
         nbytes: How much memory it takes.
     """
 
@@ -264,9 +263,7 @@ class Tape:
     versions: list[list[Memory]] = field(default_factory=list)
     readers: dict[tuple[int, int], list[int]] = field(default_factory=dict)
     looks: dict[LookKey, Slot] = field(default_factory=dict)
-    records: list[StepRecord] = field(default_factory=list)
-    losses: list[bool] = field(default_factory=list)
-    sites: list[int] = field(default_factory=list)
+    traces: list[Trace] = field(default_factory=list)
     nbytes: int = 0
 
     def add(self, entry: TapeCall | Look | Barrier, reads: Sequence[tuple[int, int]]) -> None:
@@ -274,6 +271,12 @@ class Tape:
         for version in dict.fromkeys(reads):
             self.readers.setdefault(version, []).append(len(self.entries))
         self.entries.append(entry)
+
+    @cached_property
+    def last_call(self) -> int:
+        """Where the last call stands in `entries`."""
+        rows = (row for row, e in enumerate(self.entries) if isinstance(e, TapeCall))
+        return max(rows, default=-1)
 
     @property
     def calls(self) -> Iterator[TapeCall]:

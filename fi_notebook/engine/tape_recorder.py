@@ -38,6 +38,7 @@ from fi_notebook.engine.tape import (
     TapeSite,
     slots_in,
 )
+from fi_notebook.engine.tracer import Recorder
 
 __all__ = ["record_tape", "same_plain", "verify"]
 
@@ -89,10 +90,6 @@ class TapeRecorder:
     def begin(self, step: int, watch: Watch) -> None:
         """A step begins."""
         self._step, self._sites, self.root, self.watch = step, 0, None, watch
-
-    def end(self) -> None:
-        """A step is over."""
-        self.tape.sites.append(self._sites)
 
     def before(self, call: Call) -> None:
         """Note what a call is about to read."""
@@ -320,14 +317,16 @@ def _record_step(
         setup.model, lambda name, gradient: _ignore(recorder.look("gradients", name, gradient))
     )
     watch.optimizer_begins += [optimizer_begins, gradients.take_of]
-    returned = observed(setup, number, Interceptor(watch, [recorder]))
+    calls = Recorder(watch, statistics=False)
+    returned = observed(setup, number, Interceptor(watch, [recorder, calls]))
+    calls.finish()
+    recorder.tape.traces.append(calls.trace({"step": number}))
     gradients.take_rest()
     _look_at_results(recorder, returned)
     state = TrainingState.live(setup.model, clock.optimizers)
     for kind in ("parameters", "buffers", "optimizer_state"):
         for name, tensor in getattr(state, kind).items():
             recorder.look(kind, name, tensor.detach())
-    recorder.end()
 
 
 def _ignore(_key: LookKey) -> None:
@@ -337,18 +336,17 @@ def _ignore(_key: LookKey) -> None:
 def _look_at_results(recorder: TapeRecorder, returned: Any) -> None:
     """The loss: the scalar that was returned, else the root of backward, else no loss."""
     tape = recorder.tape
-    number = len(tape.losses)
+    loss = LookKey(len(tape.traces) - 1, "loss", "loss")
     if isinstance(returned, torch.Tensor) and returned.numel() == 1:
         recorder.look("loss", "loss", returned.detach())
     elif isinstance(returned, (int, float)) and not isinstance(returned, bool):
         recorder.look("loss", "loss", torch.tensor(float(returned), dtype=torch.float64))
     elif recorder.root is not None:
-        tape.looks[LookKey(number, "loss", "loss")] = tape.looks[recorder.root]
-        _renamed(tape, recorder.root, LookKey(number, "loss", "loss"))
+        tape.looks[loss] = tape.looks[recorder.root]
+        _renamed(tape, recorder.root, loss)
     else:
         for place, tensor in enumerate(tensors_in((returned,))):
             recorder.look("result", f"result {place}", tensor.detach())
-    tape.losses.append(LookKey(number, "loss", "loss") in tape.looks)
     for key in [key for key in tape.looks if key.kind == "root"]:
         del tape.looks[key]
 

@@ -1,0 +1,319 @@
+"""Many faults of one session, each as a slice of one tape.
+
+    replays = session.slices(steps=1)       # golden run, tape and its check: once
+    found = replays.replay(fault)
+    found.outcome, found.metrics, found.early
+
+The outcome is that of `Session.replay`: the same rules judge the same evidence, which
+here comes from what the slice carried out, and from the golden run for all the rest.
+
+Limits: a step that cannot be a tape raises `TapeError`, and a fault that leads the run
+astray raises `Astray`; both are for `Session.replay` then.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+
+from fi_notebook.analysis.outcome import judge
+from fi_notebook.analysis.tolerance import Tolerance
+from fi_notebook.core.fault import Fault, FaultPlan
+from fi_notebook.core.run import (
+    COMPARISON_COLUMNS,
+    Comparison,
+    Difference,
+    Injection,
+    Outcome,
+    StepRecord,
+)
+from fi_notebook.core.site import Site
+from fi_notebook.core.trace import Trace
+from fi_notebook.engine.slice import Astray, Sliced, run_slice, slices
+from fi_notebook.engine.tape import LookKey, Tape, TapeError
+from fi_notebook.engine.tape_recorder import record_tape, verify
+from fi_notebook.session.ends import Ends, EndTensors
+from fi_notebook.session.stage import Stage
+
+__all__ = ["LeanRun", "Slices", "result_metrics"]
+
+_KINDS = ("gradients", "parameters", "buffers", "optimizer_state", "result", "loss")
+
+
+@dataclass(frozen=True)
+class LeanRun:
+    """What came of one fault.
+
+    Attributes:
+        outcome: What it did in the end.
+        injection: The firing, or None where nothing was injected.
+        before: The first struck value before.
+        after: The same after.
+        records: One record per step of the faulty run.
+        metrics: Numbers for a journal.
+        calls: How many calls were carried out.
+        early: Whether the slice ended before the last call of the step.
+    """
+
+    outcome: Outcome
+    injection: Injection | None
+    before: float
+    after: float
+    records: tuple[StepRecord, ...]
+    metrics: Mapping[str, Any] = field(default_factory=dict)
+    calls: int = 0
+    early: bool = False
+
+
+class Slices:
+    """The tape of a session, and what is known of its golden run.
+
+    Args:
+        tape: The tape.
+        trace: The golden trace of the session.
+        tolerance: What counts as a difference.
+    """
+
+    def __init__(self, tape: Tape, trace: Trace, tolerance: Tolerance) -> None:
+        """Measure the golden ends."""
+        self.tape = tape
+        self.steps = len(tape.traces)
+        self._traces = [trace, *tape.traces[1:]]
+        self._tolerance = tolerance
+        self._golden = {
+            (step, kind): EndTensors(
+                {
+                    key.name: slot.golden
+                    for key, slot in tape.looks.items()
+                    if (key.step, key.kind) == (step, kind)
+                }
+            )
+            for step in range(self.steps)
+            for kind in _KINDS
+        }
+        self._columns = [_columns(len(found)) for found in self._traces]
+
+    @classmethod
+    def of(
+        cls, stage: Stage, trace: Trace, *, steps: int, budget: int, tolerance: Tolerance
+    ) -> Slices:
+        """Record the tape of a session and check that it repeats; see `Session.slices`.
+
+        Args:
+            stage: What is run.
+            trace: The golden trace.
+            steps: How many steps.
+            budget: Bytes for the tape.
+            tolerance: What counts as a difference.
+
+        Raises:
+            TapeError: The steps cannot be a tape; says why.
+        """
+        with stage.running("tracing"):
+            tape = record_tape(
+                stage.setup, steps=steps, budget=budget, optimizer_begins=stage.adopting()
+            )
+        _check_stream(trace, tape.traces[0])
+        wrong = verify(tape)
+        if wrong:
+            raise TapeError(f"{wrong} does not give the same bits when it is made again")
+        return cls(tape, trace, tolerance)
+
+    @cached_property
+    def records(self) -> tuple[StepRecord, ...]:
+        """One record per step of the golden run."""
+        return tuple(self._record(step, {}) for step in range(self.steps))
+
+    def replay(self, fault: Fault) -> LeanRun:
+        """Strike one fault.
+
+        Raises:
+            Astray: Only the step itself can show what it does.
+        """
+        step = next((n for n in range(self.steps) if n in fault.steps), None)
+        if step is None or not slices(fault):
+            raise Astray("the fault is not of the kind that a slice can carry out")
+        target = fault.target
+        trace = self._traces[step]
+        sites = trace.find(str(target))
+        if not sites:
+            raise Astray("the golden run made no such call")
+        return self.run(fault, sites[0], step)
+
+    def run(self, fault: Fault, site: Site, step: int) -> LeanRun:
+        """Strike one fault at the site and in the step that it chooses; see `replay`."""
+        found = run_slice(self.tape, fault, site, step)
+        ends = self._ends(found)
+        records = tuple(self._record(n, ends) for n in range(self.steps))
+        comparison = self._compared(found, ends, step)
+        outcome = judge(
+            FaultPlan((fault,)),
+            (found.injection,),
+            (),
+            comparison,
+            self.records,
+            records,
+            tolerance=self._tolerance,
+            compared=step,
+            updated=self.steps - 1,
+        )
+        changed = found.injection.changed
+        before, after = _values(found) if changed else (math.nan, math.nan)
+        return LeanRun(
+            outcome=outcome,
+            injection=found.injection,
+            before=before,
+            after=after,
+            records=records,
+            metrics=self._metrics(found, records, ends),
+            calls=found.calls,
+            early=found.last < self.tape.last_call,
+        )
+
+    def _ends(self, found: Sliced) -> dict[tuple[int, str], Ends]:
+        """Everything that is left behind and differs, measured."""
+        faulty: dict[tuple[int, str], dict[str, torch.Tensor]] = {}
+        for key, tensor in found.looks.items():
+            faulty.setdefault((key.step, key.kind), {})[key.name] = tensor
+        return {place: self._golden[place].against(given) for place, given in faulty.items()}
+
+    def _end(self, ends: Mapping[tuple[int, str], Ends], step: int, kind: str) -> Ends:
+        return ends.get((step, kind)) or self._golden[step, kind].equal
+
+    def _record(self, step: int, ends: Mapping[tuple[int, str], Ends]) -> StepRecord:
+        parameters = self._end(ends, step, "parameters")
+        return StepRecord(
+            step=step,
+            loss=self._loss(step, ends),
+            gradient_norm=self._end(ends, step, "gradients").norm,
+            parameter_norm=parameters.norm,
+            parameter_distance=parameters.distance,
+        )
+
+    def _loss(self, step: int, ends: Mapping[tuple[int, str], Ends]) -> float:
+        if (step, "loss") in ends:
+            return ends[step, "loss"].differences[0].faulty
+        slot = self.tape.looks.get(LookKey(step, "loss", "loss"))
+        return math.nan if slot is None else float(slot.golden.double().real)
+
+    def _compared(
+        self, found: Sliced, ends: Mapping[tuple[int, str], Ends], step: int
+    ) -> Comparison:
+        trace, columns, last = self._traces[step], dict(self._columns[step]), self.steps - 1
+        equal = columns["equal"].copy()
+        equal[found.rows.get(step, [])] = False
+        columns["equal"] = equal
+        if found.infinite:
+            infinite = columns["new_inf"].copy()
+            infinite[found.infinite.get(step, [])] = 1
+            columns["new_inf"] = infinite
+        gradients = self._end(ends, step, "gradients")
+        norms = self._golden[step, "gradients"].equal.norm, gradients.norm
+        return Comparison(
+            golden=trace,
+            faulty=trace,
+            columns=columns,
+            loss=self._loss_difference(step, ends),
+            gradients=gradients.differences,
+            parameters=self._end(ends, last, "parameters").differences,
+            buffers=self._end(ends, last, "buffers").differences,
+            optimizer_state=self._end(ends, last, "optimizer_state").differences,
+            gradient_norm=Difference(
+                "gradient norm", norms[0] == norms[1], 0, 1, golden=norms[0], faulty=norms[1]
+            ),
+        )
+
+    def _loss_difference(self, step: int, ends: Mapping[tuple[int, str], Ends]) -> Difference:
+        """The difference of the loss; where there is none, of what the step returned."""
+        if LookKey(step, "loss", "loss") in self.tape.looks:
+            loss = self._end(ends, step, "loss").differences[0]
+            golden = self._loss(step, {})
+            faulty = self._loss(step, ends)
+            return Difference(
+                "loss", loss.equal, 0, 1, loss.relative_l2, golden=golden, faulty=faulty
+            )
+        if not self._golden[step, "result"].equal.differences:
+            return Difference("loss", equal=True, note="no loss was found")
+        return _worst(self._golden[step, "result"], self._end(ends, step, "result"))
+
+    def _metrics(
+        self, found: Sliced, records: tuple[StepRecord, ...], ends: Mapping[tuple[int, str], Ends]
+    ) -> dict[str, Any]:
+        last, digests = records[-1], [f"{k}{e.digest}" for k, e in sorted(ends.items())]
+        metrics: dict[str, Any] = {
+            "changed": found.injection.changed,
+            "loss": last.loss,
+            "golden_loss": self.records[-1].loss,
+            "gradient_norm": last.gradient_norm,
+            "parameter_distance": last.parameter_distance,
+            "differing": sum(map(len, found.rows.values())),
+            "calls": found.calls,
+            "digest": hashlib.sha256("/".join(digests).encode()).hexdigest()[:24],
+        }
+        if self.steps > 1:
+            metrics["losses"] = [record.loss for record in records]
+        key = LookKey(self.steps - 1, "result", "result 0")
+        if key in self.tape.looks:
+            faulty = found.looks.get(key)
+            metrics |= result_metrics(self.tape.looks[key].golden, faulty)
+        return metrics
+
+
+def result_metrics(golden: torch.Tensor, faulty: torch.Tensor | None) -> dict[str, Any]:
+    """How many rows of a result (one per example) have another largest column."""
+    if golden.dim() != 2 or not golden.is_floating_point():
+        return {}
+    if faulty is None:
+        return {"top1_changed": 0}
+    return {"top1_changed": int((golden.argmax(1) != faulty.argmax(1)).sum())}
+
+
+def _worst(golden: EndTensors, found: Ends) -> Difference:
+    """What a step returned, as one difference; its norm stands for its value."""
+    differs = [d for d in found.differences if not d.equal]
+    bad = sum(d.new_nan + d.new_inf for d in differs)
+    return Difference(
+        "result",
+        equal=not differs,
+        numel=sum(d.numel for d in found.differences),
+        relative_l2=max((d.relative_l2 for d in differs), default=0.0),
+        new_nan=sum(d.new_nan for d in differs),
+        new_inf=sum(d.new_inf for d in differs),
+        golden=golden.equal.norm,
+        faulty=math.nan if bad else found.norm,
+    )
+
+
+def _columns(count: int) -> dict[str, np.ndarray]:
+    """The columns of a comparison in which nothing differs and nothing was measured."""
+    columns = {name: np.zeros(count, dtype=kind) for name, kind in COMPARISON_COLUMNS.items()}
+    rows = np.arange(count)
+    ones = {"equal": np.ones(count, dtype=bool), "numel": np.ones(count, dtype=np.int64)}
+    return columns | {"golden": rows, "faulty": rows} | ones
+
+
+def _values(found: Sliced) -> tuple[float, float]:
+    """The first changed element before and after, real part."""
+    corruption = found.corruption
+    row = 0
+    if len(corruption.before) > 1:
+        row = int((corruption.before != corruption.after).double().argmax())
+    before, after = corruption.before[row], corruption.after[row]
+    return float(before.double().real), float(after.double().real)
+
+
+def _check_stream(golden: Trace, again: Trace) -> None:
+    """The tape was written from a second run: it must have made the same calls."""
+    same = golden.tables.ops == again.tables.ops and all(
+        np.array_equal(golden.calls[name], again.calls[name])
+        for name in ("op", "number", "phase", "module")
+    )
+    if not same:
+        raise TapeError("the step made other calls the second time")
