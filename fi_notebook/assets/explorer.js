@@ -904,7 +904,11 @@ function kept(name, ...topics) {
 
 /** What each message of the kernel changes. @type {Record<string, (s: Store, d: any, c: any) => void>} */
 const RECEIVERS = {
-  hello: kept("hello", "hello", "state"),
+  hello(store, data) {
+    store.hello = data;
+    store.changed("hello", "state");
+    if (data.superseded) store.lose("superseded by a newer session of this model");
+  },
   figures: kept("figures", "figures"),
   state: kept("state", "state"),
   steps: kept("steps", "state", "steps"),
@@ -1322,7 +1326,7 @@ function armedBox(store, row) {
   const state = store.pending.has(row) ? "pending" : armed ? "armed" : "free";
   return h("span.box", {
     role: "checkbox", "data-state": state, "aria-checked": armed,
-    "aria-label": "armed", title: armed ? `armed: ${store.armed.get(row)?.join(", ")}` : "arm here",
+    "aria-label": "armed", title: store.armed.get(row)?.join(", ") ?? "arm",
     onclick: (event) => {
       event.stopPropagation();
       if (!store.readonly) store.toggleArmed(row).catch((error) => store.note("error", error.message));
@@ -1521,7 +1525,7 @@ function alertButton(store) {
     store.reveal(after < 0 ? alert.indexOf(wanted) : after);
   };
   return button(`⚠ ${count(critical + high)} not finite: ${critical} began here`, next, {
-    title: `critical ${critical}: finite in, NaN or Inf out; high ${high}: bad in, bad out; medium ${medium}: bad in, finite out`,
+    title: `critical ${critical}: finite in, not out; high ${high}: bad in and out; medium ${medium}: bad in, finite out`,
   }, "alert");
 }
 
@@ -1570,8 +1574,7 @@ function sitePane(view) {
   const values = h("div.values");
   const form = formPart(view);
   const plan = planPart(view);
-  const empty = h("div.empty", null, "Choose a call in the tree: its source line, statistics and ",
-    "values appear here, and what can go wrong with it.");
+  const empty = h("div.empty", null, "Choose a call in the tree to see its line and values, and what can go wrong there.");
   const body = h("div.body", null, empty, facts, values, form.el, plan.el);
   const el = h("section.pane.site", { "aria-label": "site", tabindex: -1, "data-name": "site" }, body);
   return {
@@ -1842,7 +1845,7 @@ function formPart(view) {
       .finally(() => { arm.disabled = false; });
   };
   const el = h("form.form", { "aria-label": "fault", onsubmit: (event) => { event.preventDefault(); submit(); } },
-    h("h4", null, "What goes wrong here"), fields, preview, problem, h("div.actions", null, arm));
+    h("h4", null, "Fault"), fields, preview, problem, h("div.actions", null, arm));
   const look = () => {
     problem.textContent = "";
     askPreview(store, preview, problem);
@@ -2186,9 +2189,9 @@ function footPane(view) {
   const bar = h("progress.progress", { max: 1, "aria-label": "progress" });
   const steps = h("input.input", { type: "number", min: 1, max: 100000, value: "1", "aria-label": "steps" });
   const ask = (kind, fields) => () => store.tell(kind, fields);
-  const replay = button("Replay", () => store.tell("replay", { steps: Math.max(1, Number(steps.value) || 1) }), { title: "golden and faulty run from the same snapshot" }, "primary");
+  const replay = button("Replay", () => store.tell("replay", { steps: Math.max(1, Number(steps.value) || 1) }), {}, "primary");
   const stop = button("Stop", ask("stop"));
-  const reset = button("Reset", ask("disarm"), { title: "disarm everything" });
+  const reset = button("Reset", ask("disarm"));
   const code = button("Copy as code", async () => {
     await copy(store.plan.code ?? "", view.root);
     view.say("copied");
@@ -2201,7 +2204,7 @@ function footPane(view) {
   const report = button("Save report", async () => {
     const saved = await store.tell("export", { path: "fi-report.html" });
     if (saved) view.say(`saved ${saved.path}`);
-  }, { title: "the whole exploration as one offline file" });
+  });
   const live = h("span.steps", null, "steps ", steps);
   const el = h("div.foot", null, state, bar, h("span.fill"), replay, live, stop, reset, code, save, report);
   return {
@@ -2228,7 +2231,6 @@ function stateText(store) {
   const { state, note = "", progress } = store.state;
   if (store.readonly) return { text: "read-only report", kind: "idle", share: null };
   if (store.lost) return { text: `read-only: ${store.lost}`, kind: "error", share: null };
-  if (store.hello.superseded) return { text: "superseded: a newer session of this model is open", kind: "warn", share: null };
   if (progress && state !== "idle") {
     const share = (progress.done ?? 0) / Math.max(1, progress.total ?? 1);
     return { text: `${state} ${progress.text ?? ""}`, kind: "busy", share };
@@ -2244,14 +2246,14 @@ function mount(store, el) {
   const live = h("div.live", { "aria-live": "polite" });
   const root = h("div.explorer", { "data-lm-suppress-shortcuts": "true" });
   const view = { store, root, say: (text) => { live.textContent = text; } };
-  const names = [["tree", "Tree"], ["site", "Site"], ["result", "Result"]];
+  const names = ["tree", "site", "result"];
   const switcher = h("div.switch", { role: "group", "aria-label": "pane" });
   const panes = [headPane(view), treePane(view), sitePane(view), resultPane(view), footPane(view)];
   const [head, tree, site, result, foot] = panes;
   root.append(head.el, switcher, h("div.panes", null, tree.el, site.el, result.el), foot.el, live);
   const paneShown = () => {
     root.dataset.pane = store.ui.pane;
-    switcher.replaceChildren(...names.map(([name, text]) => button(text, () => showPane(store, name), { "aria-pressed": store.ui.pane === name }, "tab")));
+    switcher.replaceChildren(...names.map((name) => button(name, () => showPane(store, name), { "aria-pressed": store.ui.pane === name }, "tab")));
   };
   const draw_ = scheduler(store, (topics) => {
     for (const pane of panes) pane.update(topics);
@@ -2339,11 +2341,15 @@ function storeOf(model) {
   const key = model.get("_key");
   const known = STORES.get(key);
   if (known) return known;
-  const store = new Store((content) => model.send(content));
+  // a comm of its own, heard while a cell runs
+  const control = Promise.resolve().then(() => model.widget_manager.get_model(model.get("_control")))
+    .catch(() => model);
+  const store = new Store((content) => control.then((by) => by.send(content)));
   const wire = new Wire((message) => store.receive(message), () => store.tell("resync"));
   model.on("msg:custom", (content, buffers) => wire.receive(content, buffers));
   model.on("comm_live_update", () => store.lose("the kernel is gone"));
   STORES.set(key, store);
+  for (const wait of [0, 300, 1000, 4000]) setTimeout(() => store.tell("ping"), wait);
   store.tell("ready", { plotly: Boolean(PAGE.__fi_plotly) });
   return store;
 }

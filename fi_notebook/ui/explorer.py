@@ -6,6 +6,10 @@ The widget holds no data of its own: what it shows is the session's, what is cli
 public call of the session, and every change of the session, wherever it was made, is
 shown. Handlers only check and enqueue; replays run on the worker (``ui/executor.py``).
 
+Requests come by a second, tiny comm on which nothing is published but a receipt, from the
+callback itself: while a cell runs, ipykernel delivers only by a comm that last published
+from such a callback. The page's first pings make it so.
+
 Limits: one widget per session; an older session of the same model is shown as superseded.
 """
 
@@ -21,13 +25,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import anywidget
+import ipywidgets
 import traitlets
 
 from fi_notebook import assets
+from fi_notebook.errors import SessionError
 from fi_notebook.report.snapshot import snapshot_html, snapshot_text
 from fi_notebook.ui import handlers, publish
 from fi_notebook.ui.executor import Coalescer, Executor
-from fi_notebook.ui.messages import Message, MessageError, Request, encode, parse
+from fi_notebook.ui.messages import Message, Request, encode, parse
 
 if TYPE_CHECKING:
     from fi_notebook.session import Session
@@ -43,6 +49,7 @@ class Explorer(anywidget.AnyWidget):
     _esm = assets.text("explorer.js")
     _css = assets.text("explorer.css")
     _key = traitlets.Unicode().tag(sync=True)
+    _control = traitlets.Unicode().tag(sync=True)
     _ends: tuple[Callable[[], None], ...] = ()
 
     def __init__(self, session: Session) -> None:
@@ -51,8 +58,9 @@ class Explorer(anywidget.AnyWidget):
         Args:
             session: The session; the widget and it always agree.
         """
-        super().__init__(_key=uuid.uuid4().hex)
-        self.session = session
+        self.control = ipywidgets.Widget()
+        super().__init__(_key=uuid.uuid4().hex, _control=self.control.model_id)
+        self._session: Session | None = session
         self.superseded = False
         self.state = "idle"
         self._begun = time.monotonic()
@@ -64,9 +72,30 @@ class Explorer(anywidget.AnyWidget):
         self._updates = Coalescer(self._send_updates)
         self._training: dict[str, list[Any]] = {"golden": [], "faulty": []}
         self.on_msg(self._receive)
-        self._ends = (session.subscribe(self._heard), self.executor.close, self.reader.close)
+        self.control.on_msg(self._receive_on_control)
+        self._ends = (
+            session.subscribe(self._heard),
+            self.executor.close,
+            self.reader.close,
+            self.control.close,
+        )
         _supersede_older(self)
         _EXPLORERS.add(self)
+
+    @property
+    def session(self) -> Session:
+        """The session that is shown.
+
+        Raises:
+            SessionError: The widget was closed, or a newer session has taken over.
+        """
+        if self._session is None:
+            raise SessionError("this explorer is closed or superseded; call session.explore()")
+        return self._session
+
+    def shows(self, session: Session) -> bool:
+        """Whether it is this session's live widget."""
+        return self._session is session
 
     def tell(self, message: Message) -> None:
         """Send a message to the page, in order, from any thread."""
@@ -96,23 +125,39 @@ class Explorer(anywidget.AnyWidget):
         for message in publish.everything(self):
             self.tell(message)
 
+    def supersede(self) -> None:
+        """Say that a newer session has taken over, and let go of this one.
+
+        The view stays as it is, read-only; what the session holds can be freed.
+        """
+        self.superseded = True
+        self.tell(publish.hello(self))
+        self._let_go()
+
     def close(self) -> None:
         """Let go of the session and of the page."""
-        for let_go in self._ends:
-            let_go()
-        self._ends = ()
+        self._let_go()
         super().close()
+
+    def _let_go(self) -> None:
+        for end in self._ends:
+            end()
+        self._ends = ()
+        self.values = {}
+        self._session = None
+
+    def _receive_on_control(self, control: Any, content: object, buffers: object) -> None:
+        """Give a receipt at once, then do what is asked."""
+        control.send("received")
+        self._receive(self, content, buffers)
 
     def _receive(self, _widget: Any, content: object, _buffers: object) -> None:
         """Check a message of the page and do what it asks; whatever goes wrong is shown."""
-        number = content.get("id", 0) if isinstance(content, dict) else 0
+        number = content.get("id") if isinstance(content, dict) else None
         try:
-            request = parse(content)
-            handlers.handle(self, request)
-        except MessageError as error:
-            self.fail(error, number if isinstance(number, int) else 0)
+            handlers.handle(self, parse(content))
         except Exception as error:  # noqa: BLE001 - an exception in a callback would vanish
-            self.fail(error, number)
+            self.fail(error, number if isinstance(number, int) else 0)
 
     def _heard(self, event: str, payload: Mapping[str, Any]) -> None:
         """Show what the session says, in whatever thread it says it."""
@@ -170,7 +215,7 @@ class Explorer(anywidget.AnyWidget):
 def explorer_of(session: Session) -> Explorer:
     """The widget of a session, made at the first call."""
     for explorer in list(_EXPLORERS):
-        if explorer.session is session and explorer.comm is not None:
+        if explorer.shows(session):
             return explorer
     return Explorer(session)
 
@@ -178,6 +223,8 @@ def explorer_of(session: Session) -> Explorer:
 def _supersede_older(new: Explorer) -> None:
     """Mark the widgets of older sessions of the same model."""
     for old in list(_EXPLORERS):
-        if old.session is not new.session and old.session.model is new.session.model:
-            old.superseded = True
-            old.tell(publish.hello(old))
+        session = old._session  # noqa: SLF001 - a function of this module
+        if session is None or old.shows(new.session):
+            continue
+        if session.model is new.session.model:
+            old.supersede()

@@ -92,8 +92,8 @@ def _plotly(explorer: Explorer, request: Request) -> None:
     explorer.tell(publish.plotly())
 
 
-def _ping(explorer: Explorer, request: Request) -> str:
-    return "pong"
+def _ping(explorer: Explorer, request: Request) -> None:
+    """Nothing more than the receipt that every request is given."""
 
 
 def _arm(explorer: Explorer, request: Request) -> str:

@@ -36,7 +36,8 @@ _START = """async ([state, css]) => {
   const heard = {};
   const model = {
     get: (name) => state[name], on: (event, hear) => (heard[event] ??= []).push(hear), off() {},
-    send: (content) => window.fiSend(JSON.stringify(content)), widget_manager: {},
+    send: (content) => window.fiSend(JSON.stringify(content)),
+    widget_manager: { get_model: async () => model },
   };
   const bytes = (text) => new DataView(Uint8Array.from(atob(text), (c) => c.charCodeAt(0)).buffer);
   const pull = async () => {
@@ -94,7 +95,7 @@ class Bridge:
     def show(self, widget: Any) -> None:
         """Show a widget in the page."""
         self._widget = widget
-        state = {name: widget.get_state(name)[name] for name in ("_esm", "_key")}
+        state = {name: widget.get_state(name)[name] for name in ("_esm", "_key", "_control")}
         self.page.set_content(_PAGE)
         self.page.evaluate(_START, [state, widget.get_state("_css")["_css"]])
 

@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from fi_notebook.core.fault import FaultPlan
+from fi_notebook.errors import SessionError
 from fi_notebook.session import Session
 from fi_notebook.ui.explorer import Explorer, explorer_of
 from tests import models
@@ -231,9 +232,15 @@ class TestAgreement:
             newer = Session(lambda: None, model=session.model)
             new = Explorer(newer)
             bridge.page.locator(".fi-state", has_text="superseded").wait_for()
+            assert bridge.page.get_by_role("button", name="Replay").is_disabled()
             assert explorer_of(newer) is new
-            old.close()
-            new.close()
+            with pytest.raises(SessionError, match="superseded"):
+                _ = old.session
+            again = explorer_of(session)  # the older one takes over in its turn
+            assert again is not old
+            assert new.superseded
+            for explorer in (old, new, again):
+                explorer.close()
 
 
 class TestErrors:

@@ -10,6 +10,7 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -250,3 +251,13 @@ def test_the_widget_carries_a_snapshot(page: Page, session: Session) -> None:
     assert "application/vnd.jupyter.widget-view+json" in data
     assert "relu*2:0" in data["text/html"]
     assert "fi_notebook explorer" in data["text/plain"]
+
+
+def test_a_request_by_the_control_comm_has_a_receipt(page: Page) -> None:
+    """Something is published on the control comm from its own callback, then the answer."""
+    control = page.explorer.control
+    with mock.patch.object(control, "send") as send:
+        data = {"method": "custom", "content": {"kind": "ping", "id": 8}}
+        control.comm.handle_msg({"content": {"data": data}, "buffers": []})
+    send.assert_called_once_with("received")
+    assert page.answer(8)["kind"] == "reply"
