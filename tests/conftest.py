@@ -107,6 +107,14 @@ def chromium() -> Iterator[Browser]:
         browser.close()
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run what needs the browser last: while playwright runs, its event loop does too."""
-    items.sort(key=lambda item: "chromium" in getattr(item, "fixturenames", ()))
+    """Mark what needs the browser, and run it last: playwright's event loop stays running."""
+    items.sort(key=_needs_browser)
+    for item in items:
+        if _needs_browser(item):
+            item.add_marker("browser")
+
+
+def _needs_browser(item: pytest.Item) -> bool:
+    return "chromium" in getattr(item, "fixturenames", ())
