@@ -9,8 +9,6 @@ import pytest
 
 from tests.browser.page import LabPage
 
-pytestmark = pytest.mark.browser
-
 WIDGET = '''
 import anywidget, traitlets
 

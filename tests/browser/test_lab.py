@@ -9,8 +9,6 @@ import pytest
 from tests.browser.explorer import Explorer
 from tests.browser.page import LabPage
 
-pytestmark = pytest.mark.browser
-
 SESSION = """
 import fi_notebook as fi
 from tests import models

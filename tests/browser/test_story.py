@@ -16,8 +16,6 @@ from tests.browser.lab import LabServer
 from tests.browser.page import LabPage
 from tests.browser.plain import PlainRun, PlainStep
 
-pytestmark = pytest.mark.browser
-
 QUICKSTART = Path(__file__).parents[2] / "notebooks" / "01_quickstart.ipynb"
 BIT = 27
 SITE = "relu*2:0"
