@@ -43,7 +43,7 @@ from fi_notebook.session.stage import Stage
 
 if TYPE_CHECKING:
     from fi_notebook.session.figures import Figures
-    from fi_notebook.session.sliced import Slices
+    from fi_notebook.session.trials import Trials
     from fi_notebook.ui.explorer import Explorer
 
 __all__ = ["Session"]
@@ -180,24 +180,12 @@ class Session:
             logger.warning("%s was not injected: %s", missed.fault, missed.reason)
         return run
 
-    def slices(self, steps: int = 1) -> Slices:
-        """A tape of the step, on which many faults are replayed fast (see `session.sliced`).
+    def trials(self, steps: int = 1) -> Trials:
+        """Try many faults on one golden run; plan and `runs` stay as they are."""
+        from fi_notebook.session.trials import Trials
 
-        Args:
-            steps: How many steps.
-
-        Raises:
-            TapeError: The step cannot be a tape; replay it instead.
-        """
-        from fi_notebook.session.sliced import Slices
-
-        return Slices.of(
-            self._stage,
-            (self._golden or self._traced()).trace,
-            steps=steps,
-            budget=self._keeping.budget,
-            tolerance=self._tolerance,
-        )
+        golden = self._golden or self._traced()
+        return Trials(self._stage, golden, self._keeping, self._tolerance, steps)
 
     # the plan
 

@@ -1,6 +1,6 @@
 """Many faults of one session, each as a slice of one tape.
 
-    replays = session.slices(steps=1)       # golden run, tape and its check: once
+    replays = Slices.of(stage, golden, …)   # the tape and its check: once
     found = replays.replay(fault)
     found.outcome, found.metrics, found.early
 
@@ -40,6 +40,7 @@ from fi_notebook.engine.slice import Astray, Sliced, run_slice, slices
 from fi_notebook.engine.tape import LookKey, Tape, TapeError
 from fi_notebook.engine.tape_recorder import record_tape, verify
 from fi_notebook.session.ends import Ends, EndTensors
+from fi_notebook.session.golden import GoldenRun
 from fi_notebook.session.stage import Stage
 
 __all__ = ["LeanRun", "Slices", "result_metrics"]
@@ -60,6 +61,7 @@ class LeanRun:
         metrics: Numbers for a journal.
         calls: How many calls were carried out.
         early: Whether the slice ended before the last call of the step.
+        way: ``slice`` or ``replay``: how it was carried out.
     """
 
     outcome: Outcome
@@ -70,6 +72,7 @@ class LeanRun:
     metrics: Mapping[str, Any] = field(default_factory=dict)
     calls: int = 0
     early: bool = False
+    way: str = "slice"
 
 
 class Slices:
@@ -102,13 +105,13 @@ class Slices:
 
     @classmethod
     def of(
-        cls, stage: Stage, trace: Trace, *, steps: int, budget: int, tolerance: Tolerance
+        cls, stage: Stage, golden: GoldenRun, *, steps: int, budget: int, tolerance: Tolerance
     ) -> Slices:
-        """Record the tape of a session and check that it repeats; see `Session.slices`.
+        """Record the tape of a session from where its golden run began, and check it.
 
         Args:
             stage: What is run.
-            trace: The golden trace.
+            golden: The golden run.
             steps: How many steps.
             budget: Bytes for the tape.
             tolerance: What counts as a difference.
@@ -117,14 +120,30 @@ class Slices:
             TapeError: The steps cannot be a tape; says why.
         """
         with stage.running("tracing"):
+            golden.snapshot.restore()
             tape = record_tape(
-                stage.setup, steps=steps, budget=budget, optimizer_begins=stage.adopting()
+                stage.setup,
+                steps=steps,
+                budget=budget,
+                optimizer_begins=stage.adopting(golden.snapshot),
             )
-        _check_stream(trace, tape.traces[0])
+        _check_stream(golden.trace, tape.traces[0])
         wrong = verify(tape)
         if wrong:
             raise TapeError(f"{wrong} does not give the same bits when it is made again")
-        return cls(tape, trace, tolerance)
+        made = cls(tape, golden.trace, tolerance)
+        made.check_loss(golden)
+        return made
+
+    def check_loss(self, golden: GoldenRun) -> None:
+        """Refuse a step whose loss is another one the second time.
+
+        Raises:
+            TapeError: It is.
+        """
+        first, second = golden.result.loss, self.records[0].loss
+        if first is not None and float(first.double().real) != second and second == second:
+            raise TapeError("the step gave another loss the second time")
 
     @cached_property
     def records(self) -> tuple[StepRecord, ...]:
@@ -230,6 +249,21 @@ class Slices:
             ),
         )
 
+    def result_of(self, step: int) -> torch.Tensor | None:
+        """What a step without a loss returned first, in the golden run."""
+        slot = self.tape.looks.get(LookKey(step, "result", "result 0"))
+        return None if slot is None else slot.golden
+
+    def against_result(self, step: int, returned: Mapping[str, torch.Tensor]) -> Difference | None:
+        """What a step without a loss returned, as one difference; None where it has a loss."""
+        golden = self._golden[step, "result"]
+        names = [d.name for d in golden.equal.differences]
+        if not names or set(names) != set(returned):
+            return None
+        key = {name: self.tape.looks[LookKey(step, "result", name)] for name in names}
+        other = {n: t for n, t in returned.items() if not key[n].fits(t) or not key[n].equals(t)}
+        return _worst(golden, golden.against(other))
+
     def _loss_difference(self, step: int, ends: Mapping[tuple[int, str], Ends]) -> Difference:
         """The difference of the loss; where there is none, of what the step returned."""
         if LookKey(step, "loss", "loss") in self.tape.looks:
@@ -259,10 +293,10 @@ class Slices:
         }
         if self.steps > 1:
             metrics["losses"] = [record.loss for record in records]
-        key = LookKey(self.steps - 1, "result", "result 0")
-        if key in self.tape.looks:
-            faulty = found.looks.get(key)
-            metrics |= result_metrics(self.tape.looks[key].golden, faulty)
+        golden = self.result_of(self.steps - 1)
+        if golden is not None:
+            key = LookKey(self.steps - 1, "result", "result 0")
+            metrics |= result_metrics(golden, found.looks.get(key))
         return metrics
 
 

@@ -1,0 +1,197 @@
+"""The journal: one line of JSON for each finished injection, only ever appended.
+
+    {"id": 417, "campaign": {…}, "site": "relu*2:0", "fault": {…}, "seed": …, "step": 0,
+     "environment": {…}, "outcome": "masked_exact", "reason": "…", "metrics": {…}}
+
+Every line holds the whole identity of its injection, so that it can be made again from
+the line alone. A process that is killed leaves at most one torn line at the end: readers
+pass over it, and its injection is made again.
+
+Limits: one writer at a time; numbers that are not finite are written as text, since
+JSON has none.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from fi_notebook.errors import FiError
+
+__all__ = ["Journal", "JournalError", "Row", "read_row"]
+
+
+class JournalError(FiError, ValueError):
+    """A journal that belongs to another campaign, or has no such row."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One finished injection.
+
+    Attributes:
+        id: Number of the injection in its campaign, from 1.
+        campaign: What the campaign is: ``key``, ``make_session``, ``seed`` and settings.
+        site: Where, as text.
+        fault: The fault model, its parameters, the elements and the scope.
+        seed: Seed of the fault.
+        step: In which step it strikes.
+        environment: Versions and settings that decide whether bits can be the same.
+        outcome: One of the outcomes.
+        reason: One plain sentence.
+        metrics: Numbers: losses, distances, values before and after.
+        place: What describes the site: phase, module, operator, dtype, layer …
+        outcome_step: The step at which it showed, or None.
+        way: ``slice`` or ``replay``: how it was carried out.
+        early: Whether it ended before the step did, since nothing could change any more.
+        seconds: How long it took; no part of the result.
+    """
+
+    id: int
+    campaign: Mapping[str, Any]
+    site: str
+    fault: Mapping[str, Any]
+    seed: int
+    step: int
+    environment: Mapping[str, Any]
+    outcome: str
+    reason: str
+    metrics: Mapping[str, Any] = field(default_factory=dict)
+    place: Mapping[str, Any] = field(default_factory=dict)
+    outcome_step: int | None = None
+    way: str = "slice"
+    early: bool = False
+    seconds: float = 0.0
+
+    @property
+    def result(self) -> dict[str, Any]:
+        """All but the time that it took: what must be the same whoever makes it."""
+        return {name: value for name, value in asdict(self).items() if name != "seconds"}
+
+    def to_json(self) -> str:
+        """The line, without its end."""
+        return json.dumps(_written(asdict(self)), separators=(",", ":"), allow_nan=False)
+
+    @classmethod
+    def from_json(cls, line: str | bytes) -> Row:
+        """Read a line.
+
+        Raises:
+            ValueError: It is no whole row.
+        """
+        found = _read(json.loads(line))
+        names = {known.name for known in fields(cls)}
+        if not isinstance(found, dict) or not {"id", "campaign", "outcome"} <= set(found):
+            raise ValueError("no row of a campaign")
+        try:
+            return cls(**{name: value for name, value in found.items() if name in names})
+        except TypeError as error:
+            raise ValueError(f"no whole row of a campaign: {error}") from error
+
+
+_WORDS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+
+
+def _written(value: Any) -> Any:
+    """Numbers that JSON has not, as one-key mappings."""
+    if isinstance(value, float) and not math.isfinite(value):
+        name = "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+        return {"float": name}
+    if isinstance(value, Mapping):
+        return {key: _written(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_written(item) for item in value]
+    return value
+
+
+def _read(value: Any) -> Any:
+    if isinstance(value, dict):
+        if set(value) == {"float"} and value["float"] in _WORDS:
+            return _WORDS[value["float"]]
+        return {key: _read(item) for key, item in value.items()}
+    return [_read(item) for item in value] if isinstance(value, list) else value
+
+
+class Journal:
+    """The rows of one campaign, in a file or, without a path, in memory only.
+
+    Args:
+        path: The file; it need not be there yet.
+        key: Key of the campaign; rows of another one are refused.
+    """
+
+    def __init__(self, path: str | Path | None, key: str) -> None:
+        """Read what is there."""
+        self.path = None if path is None else Path(path)
+        self.torn = 0
+        self.rows: dict[int, Row] = {}
+        self._key = key
+        if self.path is not None and self.path.exists():
+            for row in self._lines(self.path):
+                self.rows.setdefault(row.id, row)
+
+    def _lines(self, path: Path) -> Iterator[Row]:
+        for line in path.read_bytes().splitlines():
+            if not line.strip():
+                continue
+            try:
+                row = Row.from_json(line)
+            except ValueError:
+                self.torn += 1  # its writer was killed; the injection is made again
+                continue
+            if row.campaign.get("key") != self._key:
+                raise JournalError(
+                    f"{path} is the journal of another campaign ({row.campaign.get('key')}, this "
+                    f"is {self._key}): another session, seed, sites or faults; give another file"
+                )
+            yield row
+
+    def append(self, rows: Iterable[Row]) -> list[Row]:
+        """Write rows that are new, and give them back; they are on the disk when this returns."""
+        new = [row for row in rows if row.id not in self.rows]
+        self.rows.update((row.id, row) for row in new)
+        if self.path is not None and new:
+            text = "".join(f"{row.to_json()}\n" for row in new)
+            with self.path.open("ab+") as file:
+                file.write(_line_end(file) + text.encode())
+                file.flush()
+                os.fsync(file.fileno())
+        return new
+
+
+def _line_end(file: Any) -> bytes:
+    """What ends a torn line, so that the next one stands by itself."""
+    end = file.seek(0, os.SEEK_END)
+    if not end:
+        return b""
+    file.seek(end - 1)
+    return b"" if file.read(1) == b"\n" else b"\n"
+
+
+def read_row(text: str) -> Row:
+    """The row that ``journal.jsonl:417`` names: that of injection 417.
+
+    Raises:
+        JournalError: There is no such file or row; says which there are.
+    """
+    name, _, number = text.rpartition(":")
+    if not name or not number.isdigit():
+        raise JournalError(f"{text!r} names no row; expected text such as 'journal.jsonl:417'")
+    if not Path(name).is_file():
+        raise JournalError(f"there is no journal {name!r}")
+    found = []
+    for line in Path(name).read_bytes().splitlines():
+        try:
+            row = Row.from_json(line)
+        except ValueError:
+            continue
+        if row.id == int(number):
+            return row
+        found.append(row.id)
+    span = f"{len(found)} rows, from {min(found)} to {max(found)}" if found else "no rows"
+    raise JournalError(f"{name} has no row {number}; it has {span}")

@@ -1,0 +1,176 @@
+"""What the rows of a campaign say: tables, rates, and columns for pictures.
+
+    results = Results(rows)
+    results.rates(by="layer")      one line per layer and outcome, with Wilson intervals
+    results.compare(other)         Newcombe intervals of the differences
+    results.to_pandas()            every row, NaN rows included
+
+Limits: rates are of what was injected; ``not_injected`` is counted beside them and is in
+no denominator. ``inactive`` (struck, nothing changed) is an outcome of its own.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fi_notebook.campaign.journal import Row
+from fi_notebook.campaign.statistics import CONFIDENCE, Contrast, Rate, contrasts, rates
+from fi_notebook.core.run import OUTCOMES
+from fi_notebook.errors import did_you_mean
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["BY", "Results"]
+
+BY = ("site", "layer", "phase", "op", "bit", "field", "model", "dtype", "step", "outcome", "all")
+"""What rates can be grouped by."""
+
+_MASKED = ("masked_exact", "masked_tolerance")
+
+
+@dataclass(frozen=True)
+class Results:
+    """The rows of one campaign, by number.
+
+    Attributes:
+        rows: The rows.
+    """
+
+    rows: tuple[Row, ...]
+
+    def __len__(self) -> int:
+        """How many injections were made."""
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[Row]:
+        """The rows by number."""
+        return iter(self.rows)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Results:
+        """Read a journal; torn lines are passed over."""
+        found: dict[int, Row] = {}
+        for line in Path(path).read_bytes().splitlines():
+            try:
+                row = Row.from_json(line)
+            except ValueError:
+                continue
+            found.setdefault(row.id, row)
+        return cls(tuple(found[number] for number in sorted(found)))
+
+    @property
+    def outcomes(self) -> list[str]:
+        """The outcome of each row."""
+        return [row.outcome for row in self.rows]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How often each outcome came, in the order of `OUTCOMES`."""
+        found = Counter(self.outcomes)
+        return {name: found[name] for name in OUTCOMES if found[name]}
+
+    def groups(self, by: str) -> list[str]:
+        """The group of each row.
+
+        Raises:
+            ValueError: Nothing is grouped by that.
+        """
+        if by not in BY:
+            raise ValueError(f"nothing is grouped by {by!r}{did_you_mean(by, BY)}")
+        if by == "all":
+            return ["all"] * len(self.rows)
+        if by in ("step", "site", "outcome"):
+            return [str(getattr(row, by)) for row in self.rows]
+        return [str(row.place.get(by, "-")) for row in self.rows]
+
+    def rates(self, by: str = "all", confidence: float = CONFIDENCE) -> list[Rate]:
+        """The rate of every outcome in every group, with its interval.
+
+        Args:
+            by: One of `BY`.
+            confidence: Confidence of the intervals.
+        """
+        return rates(self.groups(by), self.outcomes, OUTCOMES, confidence)
+
+    def compare(self, other: Results, confidence: float = CONFIDENCE) -> list[Contrast]:
+        """Every outcome here and there: other minus this, with the interval."""
+        return contrasts(self.outcomes, other.outcomes, OUTCOMES, confidence)
+
+    def width(self, confidence: float = CONFIDENCE) -> float:
+        """Width of the widest interval of any outcome's rate; 1 where nothing is known."""
+        found = [r.high - r.low for r in self.rates("all", confidence) if r.n]
+        return max(found, default=1.0)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """One line per row; numbers that are NaN stay."""
+        import pandas as pd
+
+        return pd.DataFrame([flat(row) for row in self.rows])
+
+    def rates_to_pandas(self, by: str = "all", confidence: float = CONFIDENCE) -> pd.DataFrame:
+        """`rates` as a table."""
+        import pandas as pd
+
+        found = self.rates(by, confidence)
+        names = ("group", "outcome", "count", "n", "rate", "low", "high")
+        return pd.DataFrame(
+            [[getattr(rate, name) for name in names] for rate in found], columns=list(names)
+        )
+
+    def columns(self) -> dict[str, np.ndarray]:
+        """What the pictures are drawn from: one array per column, one item per row."""
+        rows = self.rows
+        losses = [row.metrics.get("losses") or [row.metrics.get("loss")] for row in rows]
+        return {
+            "outcome": np.asarray(self.outcomes, dtype=object),
+            "layer": np.asarray(self.groups("layer"), dtype=object),
+            "phase": np.asarray(self.groups("phase"), dtype=object),
+            "op": np.asarray(self.groups("op"), dtype=object),
+            "field": np.asarray(self.groups("field"), dtype=object),
+            "bit": np.asarray([_whole(row.place.get("bit")) for row in rows], dtype=np.int64),
+            "order": np.asarray([_whole(row.place.get("order")) for row in rows], dtype=np.int64),
+            "site": np.asarray([row.site for row in rows], dtype=object),
+            "losses": _array([np.asarray(items, dtype=float) for items in losses]),
+        }
+
+
+def _array(items: Sequence[np.ndarray]) -> np.ndarray:
+    """An array of arrays, whatever their lengths."""
+    made = np.empty(len(items), dtype=object)
+    for place, item in enumerate(items):
+        made[place] = item
+    return made
+
+
+def _whole(value: Any) -> int:
+    return -1 if value is None or value == "-" else int(value)
+
+
+def flat(row: Row) -> dict[str, Any]:
+    """A row as one line of a table."""
+    return {
+        "id": row.id,
+        "site": row.site,
+        **{name: row.place.get(name) for name in ("phase", "layer", "op", "dtype")},
+        "model": row.fault.get("model"),
+        "bit": row.place.get("bit"),
+        "field": row.place.get("field"),
+        "elements": str(row.fault.get("elements")),
+        "parameters": str(row.fault.get("parameters")),
+        "step": row.step,
+        "seed": row.seed,
+        "outcome": row.outcome,
+        "masked": row.outcome in _MASKED,
+        "reason": row.reason,
+        **{name: value for name, value in row.metrics.items() if name != "losses"},
+        "way": row.way,
+        "early": row.early,
+        "seconds": row.seconds,
+    }

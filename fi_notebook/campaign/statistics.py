@@ -1,0 +1,231 @@
+"""Rates with intervals: how many injections, how sure, and how far two campaigns differ.
+
+    sample_size(1_000_000, margin=0.05)        384   (Leveugle et al., 2009)
+    wilson(5, 1000)                            (0.0021, 0.0117)
+    newcombe(30, 100, 12, 100)                 interval of the difference 0.18
+
+An outcome is a share of 0 / 1 data, so intervals are Wilson's: they never collapse at
+0 or 1, and never leave [0, 1].
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+
+__all__ = [
+    "CONFIDENCE",
+    "Contrast",
+    "Rate",
+    "contrasts",
+    "margin_of",
+    "newcombe",
+    "rates",
+    "sample_size",
+    "wilson",
+]
+
+CONFIDENCE = 0.95
+"""The confidence of every interval where none is given."""
+
+
+def _z(confidence: float) -> float:
+    """The normal quantile of a two-sided interval."""
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence is {confidence}; expected a number between 0 and 1")
+    return NormalDist().inv_cdf((1 + confidence) / 2)
+
+
+def sample_size(
+    population: int, margin: float = 0.05, *, confidence: float = CONFIDENCE, p: float = 0.5
+) -> int:
+    """How many injections give an interval of this margin (Leveugle et al., 2009).
+
+    Args:
+        population: How many faults there are to choose from.
+        margin: Half the width of the interval, such as 0.05.
+        confidence: Confidence of the interval.
+        p: The share that is expected; 0.5 asks for most.
+
+    Raises:
+        ValueError: A number can never be.
+    """
+    if population < 1 or not 0 < margin < 1 or not 0 < p < 1:
+        raise ValueError(
+            f"population is {population}, margin {margin}, p {p}; expected a population from 1, "
+            "and margin and p between 0 and 1"
+        )
+    spread = _z(confidence) ** 2 * p * (1 - p)
+    return round(population / (1 + margin**2 * (population - 1) / spread))
+
+
+def margin_of(
+    n: int, population: int, *, confidence: float = CONFIDENCE, p: float = 0.5
+) -> float:
+    """The margin that n injections give: `sample_size` the other way round."""
+    if n >= population:
+        return 0.0
+    if n < 1:
+        return 1.0
+    spread = _z(confidence) ** 2 * p * (1 - p)
+    return min(1.0, math.sqrt((population / n - 1) * spread / (population - 1)))
+
+
+def wilson(count: int, n: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
+    """Wilson's interval of a share.
+
+    Args:
+        count: How many of them.
+        n: Of how many; of none, nothing is known: (0, 1).
+        confidence: Confidence of the interval.
+
+    Raises:
+        ValueError: There are more of them than there are.
+    """
+    if not 0 <= count <= n:
+        raise ValueError(f"{count} of {n} is no share")
+    if n == 0:
+        return 0.0, 1.0
+    z, p = _z(confidence), count / n
+    middle = p + z * z / (2 * n)
+    half = z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
+    scale = 1 + z * z / n
+    low = 0.0 if count == 0 else (middle - half) / scale
+    high = 1.0 if count == n else (middle + half) / scale
+    return low, high
+
+
+def newcombe(
+    count_a: int, n_a: int, count_b: int, n_b: int, confidence: float = CONFIDENCE
+) -> tuple[float, float]:
+    """Newcombe's interval of the difference of two shares, a - b (his method 10)."""
+    if not (n_a and n_b):
+        return -1.0, 1.0
+    a, b = count_a / n_a, count_b / n_b
+    low_a, high_a = wilson(count_a, n_a, confidence)
+    low_b, high_b = wilson(count_b, n_b, confidence)
+    low = a - b - math.hypot(a - low_a, high_b - b)
+    high = a - b + math.hypot(high_a - a, b - low_b)
+    return low, high
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """How often one outcome came, in one group.
+
+    Attributes:
+        group: What the rows have in common (a layer, a phase …); ``all`` for all.
+        outcome: The outcome.
+        count: How many injections ended so.
+        n: How many were tested: all that were injected.
+        rate: ``count / n``; NaN where none was injected.
+        low: Lower end of Wilson's interval.
+        high: Upper end.
+    """
+
+    group: str
+    outcome: str
+    count: int
+    n: int
+    rate: float
+    low: float
+    high: float
+
+
+NOT_TESTED = "not_injected"
+"""The outcome of an injection that tested nothing: it is counted, and in no denominator."""
+
+
+def rates(
+    groups: Sequence[str],
+    outcomes: Sequence[str],
+    order: Sequence[str],
+    confidence: float = CONFIDENCE,
+) -> list[Rate]:
+    """The rate of every outcome that came, in every group.
+
+    Args:
+        groups: The group of each row.
+        outcomes: The outcome of each row.
+        order: Outcomes in the order in which they are listed.
+        confidence: Confidence of the intervals.
+    """
+    counts: dict[str, dict[str, int]] = {}
+    for group, outcome in zip(groups, outcomes, strict=True):
+        mine = counts.setdefault(group, {})
+        mine[outcome] = mine.get(outcome, 0) + 1
+    seen = [name for name in order if name in set(outcomes)]
+    return [
+        _rate(group, name, mine, confidence)
+        for group, mine in counts.items()
+        for name in seen
+    ]
+
+
+def _rate(group: str, name: str, counts: dict[str, int], confidence: float) -> Rate:
+    count, everything = counts.get(name, 0), sum(counts.values())
+    n = everything if name == NOT_TESTED else everything - counts.get(NOT_TESTED, 0)
+    low, high = wilson(count, n, confidence)
+    return Rate(group, name, count, n, count / n if n else math.nan, low, high)
+
+
+@dataclass(frozen=True, slots=True)
+class Contrast:
+    """One outcome in two campaigns.
+
+    Attributes:
+        outcome: The outcome.
+        mine: Its rate in the first campaign.
+        other: Its rate in the second.
+        difference: Second minus first.
+        low: Lower end of Newcombe's interval of the difference.
+        high: Upper end.
+    """
+
+    outcome: str
+    mine: float
+    other: float
+    difference: float
+    low: float
+    high: float
+
+    @property
+    def clear(self) -> bool:
+        """Whether the interval leaves out 0."""
+        return not self.low <= 0 <= self.high
+
+    def __str__(self) -> str:
+        """One line: ``changed: 31.0 % → 12.0 % (-19.0 %, from -29.8 % to -7.6 %)``."""
+        sure = "" if self.clear else "; no clear difference"
+        return (
+            f"{self.outcome}: {self.mine:.1%} → {self.other:.1%} "
+            f"({self.difference:+.1%}, from {self.low:+.1%} to {self.high:+.1%}{sure})"
+        )
+
+
+def contrasts(
+    mine: Sequence[str],
+    other: Sequence[str],
+    order: Sequence[str],
+    confidence: float = CONFIDENCE,
+) -> list[Contrast]:
+    """Every outcome that either campaign has, with the interval of the difference."""
+    first, second = ({r.outcome: r for r in _all(rows, order, confidence)} for rows in (mine, other))
+    tested = [
+        sum(1 for outcome in rows if outcome != NOT_TESTED) for rows in (mine, other)
+    ]
+    found = []
+    for name in order:
+        if name == NOT_TESTED or (name not in first and name not in second):
+            continue
+        a, b = (rows[name].count if name in rows else 0 for rows in (first, second))
+        share_a, share_b = (c / n if n else math.nan for c, n in zip((a, b), tested, strict=True))
+        low, high = newcombe(b, tested[1], a, tested[0], confidence)
+        found.append(Contrast(name, share_a, share_b, share_b - share_a, low, high))
+    return found
+
+
+def _all(outcomes: Sequence[str], order: Sequence[str], confidence: float) -> list[Rate]:
+    return rates(["all"] * len(outcomes), outcomes, order, confidence)

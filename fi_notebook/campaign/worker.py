@@ -1,0 +1,266 @@
+"""What a worker process does: one session, one golden run, many injections.
+
+    rows = run_chunk(settings, jobs)      # in any process that can import make_session
+
+The session, its golden run and its tape are made once per process and kept. They begin
+from generators seeded by the campaign, so that every process has the same golden run;
+an injection's own randomness comes from its seed alone.
+
+Limits: a kernel that never returns cannot be stopped from within; then the worker ends
+itself, which the campaign takes for a crash. In the person's own process it cannot.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from fi_notebook.campaign.guard import Guard, Overtime, end_with_parent
+from fi_notebook.campaign.journal import Row
+from fi_notebook.campaign.sample import CampaignError
+from fi_notebook.core.fault import Fault
+from fi_notebook.core.site import Site
+from fi_notebook.engine.settled import Settled
+from fi_notebook.session import Session, SessionCancelled
+from fi_notebook.session.sliced import LeanRun
+from fi_notebook.session.trials import Trials
+
+__all__ = ["Bench", "Job", "Settings", "crashed", "loaded", "run_chunk", "source_of"]
+
+logger = logging.getLogger("fi_notebook")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What every worker of a campaign must know.
+
+    Attributes:
+        source: ``module:function``, or a function where no other process is asked.
+        campaign: What its rows say of it: key, source, seed, steps, threads.
+        timeout: Seconds that one injection may take.
+        audit: Of how many injections one is also replayed in full; 0 is none.
+    """
+
+    source: Any
+    campaign: Mapping[str, Any]
+    timeout: float = 60.0
+    audit: int = 0
+
+
+@dataclass(frozen=True)
+class Job:
+    """One injection to be made.
+
+    Attributes:
+        id: Its number.
+        site: Where, as text.
+        step: In which step.
+        fault: What.
+        place: What a row says of the place.
+    """
+
+    id: int
+    site: str
+    step: int
+    fault: Fault
+    place: Mapping[str, Any] = field(default_factory=dict)
+
+
+def source_of(make_session: Any) -> Any:
+    """The text that other processes can import, else the function itself.
+
+    Raises:
+        CampaignError: It is neither.
+    """
+    if isinstance(make_session, str):
+        loaded(make_session)
+        return make_session
+    if not callable(make_session):
+        raise CampaignError(
+            f"make_session is {type(make_session).__name__}; expected a function without "
+            "arguments that gives a Session, or its name as 'module:function'"
+        )
+    module = getattr(make_session, "__module__", "")
+    text = f"{module}:{getattr(make_session, '__qualname__', '')}"
+    try:
+        importable = module != "__main__" and loaded(text) is make_session
+    except CampaignError:
+        importable = False
+    return text if importable else make_session
+
+
+def loaded(source: Any) -> Callable[[], Session]:
+    """The function that makes the session.
+
+    Raises:
+        CampaignError: There is no such module or function.
+    """
+    if not isinstance(source, str):
+        function: Callable[[], Session] = source
+        return function
+    module, colon, name = source.partition(":")
+    if not (module and colon and name):
+        raise CampaignError(f"make_session is {source!r}; expected text as 'module:function'")
+    try:
+        found: Any = importlib.import_module(module)
+        for part in name.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError) as error:
+        raise CampaignError(f"cannot import make_session {source!r}: {error}") from error
+    made: Callable[[], Session] = found
+    return made
+
+
+class Bench:
+    """One session with its golden run, ready for injections.
+
+    Args:
+        settings: What is to be known of the campaign.
+        session: A session that there is already; None makes one.
+    """
+
+    def __init__(self, settings: Settings, session: Session | None = None) -> None:
+        """Make the session, its golden run and its tape."""
+        campaign = settings.campaign
+        self.settings = settings
+        with Settled(seed=campaign["seed"] if session is None else None, threads=self._threads):
+            self.session = _made(settings.source) if session is None else session
+            self.trials: Trials = self.session.trials(campaign["steps"])
+        self._sites: dict[str, Site] = {}
+        trace = self.trials.trace
+        made = f"{trace.info.get('loss')!r}/{trace.tables.ops}/{trace.call_count}"
+        keys = ("torch", "python", "machine", "deterministic")
+        self.environment = {key: trace.info.get(key) for key in keys} | {
+            "threads": self._threads,
+            "golden": hashlib.sha256(made.encode()).hexdigest()[:16],
+        }
+        self._audited: set[str] = set()
+
+    @property
+    def _threads(self) -> int:
+        threads: int = self.settings.campaign["threads"]
+        return threads
+
+    def rows(self, jobs: Sequence[Job]) -> list[Row]:
+        """Make some injections."""
+        with Settled(threads=self._threads), Guard(self.settings.timeout, self.trials) as guard:
+            return [self._row(job, guard) for job in jobs]
+
+    def _row(self, job: Job, guard: Guard) -> Row:
+        began = time.perf_counter()
+        try:
+            with guard.watching():
+                self._audit(job)
+                found = self.trials.run(job.fault, self._site(job.site), job.step)
+        except (Overtime, SessionCancelled):
+            reason = f"it did not end within {self.settings.timeout:g} s, and was stopped"
+            return crashed(self.settings, job, reason, self.environment)
+        row = _row_of(self.settings, job, self.environment, found)
+        object.__setattr__(row, "seconds", time.perf_counter() - began)
+        return row
+
+    def _site(self, text: str) -> Site:
+        if text not in self._sites:
+            trace = self.trials.trace
+            self._sites[text] = trace.site(trace.row(text))
+        return self._sites[text]
+
+    def _audit(self, job: Job) -> None:
+        """Replay the first injection of each phase, and now and then one, in full as well."""
+        phase, every = str(job.place.get("phase")), self.settings.audit
+        if not every or (phase in self._audited and job.id % every):
+            return
+        self._audited.add(phase)
+        wrong = self.trials.audit(job.fault, self._site(job.site), job.step)
+        if wrong:
+            logger.warning("a slice disagrees with the replay of the step: %s", wrong)
+            self.trials.slices = None
+            self.trials.why = f"a slice disagreed with the replay of the step: {wrong}"
+
+
+def _made(source: Any) -> Session:
+    session = loaded(source)()
+    if not isinstance(session, Session):
+        raise CampaignError(
+            f"make_session gave {type(session).__name__}; expected a fi_notebook.Session"
+        )
+    return session
+
+
+def _row_of(
+    settings: Settings, job: Job, environment: Mapping[str, Any], found: LeanRun
+) -> Row:
+    values = {"before": found.before, "after": found.after}
+    return Row(
+        id=job.id,
+        campaign=settings.campaign,
+        site=job.site,
+        fault=fault_of(job.fault),
+        seed=job.fault.seed,
+        step=job.step,
+        environment=environment,
+        outcome=found.outcome.name,
+        reason=found.outcome.reason,
+        metrics={**found.metrics, **values},
+        place=job.place,
+        outcome_step=found.outcome.step,
+        way=found.way,
+        early=found.early,
+    )
+
+
+def crashed(
+    settings: Settings, job: Job, reason: str, environment: Mapping[str, Any] | None = None
+) -> Row:
+    """The row of an injection that stopped its step or ended its worker."""
+    return Row(
+        id=job.id,
+        campaign=settings.campaign,
+        site=job.site,
+        fault=fault_of(job.fault),
+        seed=job.fault.seed,
+        step=job.step,
+        environment=environment or {},
+        outcome="crash",
+        reason=f"the faulty run stopped in step {job.step}: {reason}",
+        place=job.place,
+        outcome_step=job.step,
+        way="replay",
+    )
+
+
+def fault_of(fault: Fault) -> dict[str, Any]:
+    """What a row says of its fault."""
+    elements = fault.elements if isinstance(fault.elements, str) else dict(fault.elements)
+    return {
+        "model": fault.model,
+        "parameters": dict(fault.parameters),
+        "elements": elements,
+        "scope": fault.scope,
+    }
+
+
+_benches: dict[str, Bench] = {}  # registry: the bench of this process, by campaign
+_making = threading.RLock()
+
+
+def run_chunk(settings: Settings, jobs: Sequence[Job]) -> list[Row]:
+    """Make some injections in this process; its bench is made the first time.
+
+    Args:
+        settings: What is to be known of the campaign.
+        jobs: The injections.
+    """
+    end_with_parent()
+    with _making:  # one at a time: a session has one model
+        key = settings.campaign["key"]
+        if key not in _benches:
+            _benches.clear()
+            _benches[key] = Bench(settings)
+        return _benches[key].rows(jobs)

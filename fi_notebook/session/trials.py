@@ -1,0 +1,199 @@
+"""Trying many faults on one golden run, each as fast as it can be shown for certain.
+
+    trials = session.trials(steps=1)
+    found = trials.run(fault)          # a slice of the tape, else a replay of the step
+    trials.audit(fault)                # both, and "" where they agree
+
+The session's own plan and runs stay as they are.
+
+Limits: where a step cannot be a tape (``trials.why`` says why), every fault is replayed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from fi_notebook.analysis.outcome import judge
+from fi_notebook.analysis.tolerance import Tolerance
+from fi_notebook.core.fault import Fault, FaultPlan
+from fi_notebook.core.run import Outcome, Run
+from fi_notebook.core.site import Site
+from fi_notebook.core.trace import Trace
+from fi_notebook.engine import arming
+from fi_notebook.engine.slice import Astray
+from fi_notebook.engine.storages import tensors_in
+from fi_notebook.engine.tape import TapeError
+from fi_notebook.errors import FaultError, SiteError
+from fi_notebook.session.golden import GoldenRun
+from fi_notebook.session.keeping import Keeping
+from fi_notebook.session.replay import Replay
+from fi_notebook.session.sliced import LeanRun, Slices, result_metrics
+from fi_notebook.session.stage import Stage
+
+__all__ = ["Trials"]
+
+_NOTHING = float("nan")
+
+
+class Trials:
+    """One golden run, and faults tried on it.
+
+    Args:
+        stage: What is run.
+        golden: The golden run.
+        keeping: What is kept of its outputs; its budget is that of the tape.
+        tolerance: What counts as a difference.
+        steps: How many steps are replayed.
+    """
+
+    def __init__(
+        self, stage: Stage, golden: GoldenRun, keeping: Keeping, tolerance: Tolerance, steps: int
+    ) -> None:
+        """Write the tape, where the step can be one."""
+        self.steps = steps
+        self.why = ""
+        self._stage, self._golden = stage, golden
+        self._keeping, self._tolerance = keeping, tolerance
+        self.slices: Slices | None = None
+        try:
+            self.slices = Slices.of(
+                stage, golden, steps=steps, budget=keeping.budget, tolerance=tolerance
+            )
+        except TapeError as error:
+            self.why = str(error)
+
+    @property
+    def trace(self) -> Trace:
+        """The golden run."""
+        return self._golden.trace
+
+    def cancel(self) -> None:
+        """Stop a replay that is running, from any thread."""
+        self._stage.events.stop.set()
+
+    def run(self, fault: Fault, site: Site, step: int) -> LeanRun:
+        """Try one fault: as a slice, else as a replay.
+
+        Args:
+            fault: The fault.
+            site: The site that it chooses.
+            step: The step in which it strikes.
+
+        Raises:
+            SessionError: The step is not repeatable, or was stopped.
+        """
+        if self.slices is not None:
+            try:
+                return self.slices.run(fault, site, step)
+            except Astray:
+                pass
+        return self.replay(fault, step)
+
+    def audit(self, fault: Fault, site: Site, step: int) -> str:
+        """Try one fault both ways; says where they disagree, or ``""``."""
+        if self.slices is None:
+            return ""
+        try:
+            mine = self.slices.run(fault, site, step)
+        except Astray:
+            return ""
+        full = self.replay(fault, step)
+        if mine.outcome.name != full.outcome.name:
+            return f"{fault}: {mine.outcome.name} as a slice, {full.outcome.name} in full"
+        losses = [[record.loss for record in run.records] for run in (mine, full)]
+        if repr(losses[0]) != repr(losses[1]):
+            return f"{fault}: losses {losses[0]} as a slice, {losses[1]} in full"
+        return ""
+
+    def replay(self, fault: Fault, step: int) -> LeanRun:
+        """Try one fault by running the step with it."""
+        plan = FaultPlan((fault,))
+        try:
+            arming.check_filters(fault, self._stage.setup.model)
+            arming.check_fault(fault, self.trace)
+        except (FaultError, SiteError) as error:
+            return _refused(f"no fault struck, so nothing was tested ({fault.id}: {error})")
+        with _Returned(self._stage) as returned, self._stage.running("replaying"):
+            job = Replay(self._stage, self._golden, plan, self._keeping, self._tolerance)
+            run = job.run(self.steps, None)
+        return self._lean(run, step, returned.tensors)
+
+    def _lean(self, run: Run, step: int, returned: dict[str, torch.Tensor]) -> LeanRun:
+        outcome, metrics = run.outcome, _metrics(run, self.steps)
+        known = None if self.slices is None else self.slices.against_result(step, returned)
+        if known is not None and not run.error:
+            comparison = replace(run.comparison, loss=known)
+            outcome = judge(
+                run.plan,
+                run.injections,
+                run.not_injected,
+                comparison,
+                run.golden,
+                run.faulty,
+                noise=run.noise,
+                tolerance=self._tolerance,
+                compared=step,
+                updated=self.steps - 1,
+            )
+            assert self.slices is not None  # it knew the result
+            golden = self.slices.result_of(self.steps - 1)
+            faulty = returned.get("result 0")
+            metrics |= {} if golden is None else result_metrics(golden, faulty)
+        first = next((i for i in run.injections if i.elements), None)
+        values = (_NOTHING, _NOTHING)
+        if first is not None:
+            values = (_real(first.elements[0].before), _real(first.elements[0].after))
+        injection = next(iter(run.injections), None)
+        return LeanRun(outcome, injection, *values, run.faulty, metrics, way="replay")
+
+
+@dataclass
+class _Returned:
+    """What the step returns while the block runs, the last time that it does."""
+
+    stage: Stage
+
+    def __enter__(self) -> _Returned:
+        self.tensors: dict[str, torch.Tensor] = {}
+        self._step = self.stage.setup.step
+        self.stage.setup = replace(self.stage.setup, step=self._telling(self._step))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stage.setup = replace(self.stage.setup, step=self._step)
+
+    def _telling(self, step: Callable[..., Any]) -> Callable[..., Any]:
+        def told(*args: Any) -> Any:
+            returned = step(*args)
+            found = (tensor.detach() for tensor in tensors_in((returned,)))
+            self.tensors = {f"result {place}": tensor for place, tensor in enumerate(found)}
+            return returned
+
+        return told
+
+
+def _metrics(run: Run, steps: int) -> dict[str, Any]:
+    last = run.faulty[-1] if run.faulty else None
+    metrics: dict[str, Any] = {
+        "changed": sum(injection.changed for injection in run.injections),
+        "loss": _NOTHING if last is None else last.loss,
+        "golden_loss": run.golden[-1].loss if run.golden else _NOTHING,
+        "gradient_norm": _NOTHING if last is None else last.gradient_norm,
+        "parameter_distance": _NOTHING if last is None else last.parameter_distance,
+        "differing": len(run.comparison.diverged),
+    }
+    if steps > 1:
+        metrics["losses"] = [record.loss for record in run.faulty]
+    return metrics
+
+
+def _refused(reason: str) -> LeanRun:
+    return LeanRun(Outcome("not_injected", reason), None, _NOTHING, _NOTHING, (), way="replay")
+
+
+def _real(value: float | complex) -> float:
+    return value.real if isinstance(value, complex) else float(value)
