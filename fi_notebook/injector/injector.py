@@ -36,6 +36,7 @@ from fi_notebook.engine.intercept import Interceptor, Watch
 from fi_notebook.engine.source import SourceStacks
 from fi_notebook.engine.steps import StepClock
 from fi_notebook.injector.aiming import aimed_at
+from fi_notebook.injector.compiled import HookWarning, is_compiled, is_compiled_in_place
 from fi_notebook.injector.events import EventFile
 from fi_notebook.injector.log import CallLog
 from fi_notebook.injector.summary import missed_steps, report_lines
@@ -102,6 +103,7 @@ class Injector:
         self._watch.begins.append(self._on_forward)
         self._watch.optimizer_ends.append(self._on_update)
         self._watch.install()
+        self._hook_warning = HookWarning()
         self._prepare(start_step)
         atexit.register(self.close)
 
@@ -138,6 +140,7 @@ class Injector:
             self._leave()
         finally:
             self._watch.remove()
+            self._hook_warning.allow()
         for missed in self.not_injected:
             logger.warning("%s was not injected: %s", missed.fault, missed.reason)
         for text in self._missed_steps():
@@ -212,7 +215,7 @@ class Injector:
         if self._is_seen(step):
             self._enter()
             self._log.begin_step(step, listed=self._striker.due(step) or self._log.lists(step))
-        elif not _compiled_in_place(self._watch):
+        elif not is_compiled_in_place(self._watch.table.model):
             self._leave()
 
     def _is_seen(self, step: int) -> bool:
@@ -223,8 +226,10 @@ class Injector:
         """An optimizer has stepped: the next forward may begin a step."""
         if self._entered is not None:
             self._entered.restack()
-        if _compiled_in_place(self._watch):
+        if is_compiled_in_place(self._watch.table.model):
             self._clock.count_hidden_step(optimizer)
+        elif not self._clock.begun:
+            self._warn_of_unseen()
         self._prepare(self._clock.step + 1)
 
     def _prepare(self, step: int) -> None:
@@ -233,7 +238,7 @@ class Injector:
         Its forward runs no hook while it is compiled, and what its wrapper does to the
         thread's dispatch keys would undo a mode that is entered beneath it.
         """
-        if not _compiled_in_place(self._watch):
+        if not is_compiled_in_place(self._watch.table.model):
             return
         if not self._is_seen(step):
             self._leave()
@@ -247,10 +252,18 @@ class Injector:
             self._warn_of_compiled()
 
     def _warn_of_compiled(self) -> None:
-        if not self._warned and (_compiled_in_place(self._watch) or self._watch.scope.wrapped):
+        if not self._warned and (is_compiled(self._watch.table.model) or self._watch.scope.wrapped):
             self._warned = True
             logger.warning(
                 "the model is compiled; it runs eagerly in the steps that the plan lists"
+            )
+
+    def _warn_of_unseen(self) -> None:
+        if not self._warned:
+            self._warned = True
+            logger.warning(
+                "an optimizer of the model stepped and no training forward of it was seen; "
+                "where a compiled function runs the model, compile the model instead"
             )
 
     def _leave(self) -> None:
@@ -269,12 +282,6 @@ class Injector:
         if torch.distributed.is_available() and torch.distributed.is_initialized():
             return torch.distributed.get_rank()
         return int(os.environ.get("RANK", "0"))
-
-
-def _compiled_in_place(watch: Watch) -> bool:
-    """Whether the model was compiled in place, so that its forward runs no hook."""
-    modules = watch.table.model.modules()
-    return any(getattr(module, "_compiled_call_impl", None) is not None for module in modules)
 
 
 def _check_count(name: str, value: int | None, low: int) -> None:

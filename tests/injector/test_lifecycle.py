@@ -61,7 +61,7 @@ def test_an_exception_in_training_leaves_nothing_behind(
     def train() -> None:
         case.step()
         if where == "forward":
-            case.model[1].register_forward_hook(fail)  # type: ignore[index,union-attr,operator]
+            case.model[1].register_forward_hook(fail)  # type: ignore[index]
         elif where == "backward":
             next(iter(case.model.parameters())).register_hook(fail)
         elif where == "optimizer":
@@ -86,7 +86,7 @@ def test_training_goes_on_after_a_caught_exception() -> None:
             failing.clear()
             raise RuntimeError("a bad batch")
 
-    case.model[1].register_forward_hook(fail_once)  # type: ignore[index,union-attr,operator]
+    case.model[1].register_forward_hook(fail_once)  # type: ignore[index]
     with Injector(plan("relu*2:0", "zero", steps="0-"), model=case.model) as injector:
         with pytest.raises(RuntimeError, match="a bad batch"):
             case.step()
@@ -106,7 +106,7 @@ def test_a_model_that_is_none_is_refused() -> None:
 @pytest.mark.parametrize("value", [0, -1, 1.5, True, "2"])
 def test_a_wrong_micro_batch_count_is_refused(value: object) -> None:
     """A whole number from 1 is expected."""
-    with pytest.raises(ValueError, match="micro_batch_per_step is .*; expected a whole number"):
+    with pytest.raises(ValueError, match=r"micro_batch_per_step is .*; expected a whole number"):
         Injector(plan("relu"), model=nn.ReLU(), micro_batch_per_step=value)  # type: ignore[arg-type]
 
 
@@ -193,7 +193,7 @@ def test_a_stale_value_is_that_of_the_step_before() -> None:
     """In step 3 relu*1 gives what it gave in step 2; the step before is looked at as well."""
     case = models.mlp()
     seen: list[torch.Tensor] = []
-    case.model[1].register_forward_hook(lambda *given: seen.append(given[2].detach().clone()))  # type: ignore[index,union-attr,operator]
+    case.model[1].register_forward_hook(lambda *given: seen.append(given[2].detach().clone()))  # type: ignore[index]
     with Injector(plan("relu*1:0", "stale", steps=[3]), model=case.model) as injector:
         for _ in range(5):
             case.step()

@@ -23,9 +23,7 @@ class Counting(TorchDispatchMode):
         super().__init__()
         self.calls = 0
 
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Count and call."""
         self.calls += 1
         return func(*args, **(kwargs or {}))
@@ -45,10 +43,12 @@ def test_a_counter_around_the_whole_loop() -> None:
     with FlopCounterMode(display=False) as plain:
         for _ in range(5):
             twin.step()
-    with Injector(EVERY, model=case.model) as injector:
-        with FlopCounterMode(display=False) as counter:
-            for _ in range(5):
-                case.step()
+    with (
+        Injector(EVERY, model=case.model) as injector,
+        FlopCounterMode(display=False) as counter,
+    ):
+        for _ in range(5):
+            case.step()
     assert sites(injector) == [("addmm*1:0", step) for step in (1, 2, 4)]
     assert counter.get_total_flops() == plain.get_total_flops()
     assert not _get_current_dispatch_mode_stack()

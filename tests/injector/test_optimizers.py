@@ -9,6 +9,8 @@ import torch
 from torch import nn
 
 from fi_notebook import Injector
+from fi_notebook.core.site import PHASES
+from fi_notebook.engine.intercept import Call
 from tests.injector.helpers import bits, plan
 
 
@@ -76,7 +78,7 @@ def test_a_list_call_is_chosen_by_parameter(target: str) -> None:
 
 
 def test_a_fused_call_writes_parameters_and_state() -> None:
-    """``_fused_adamw_`` gives its written arguments: parameters, gradients, both moments …"""
+    """``_fused_adamw_`` gives its written arguments: parameters, both moments and more."""
     weights, injector = _train(
         plan("_fused_adamw_*1", "zero"), lambda p: torch.optim.AdamW(p, lr=0.5, fused=True)
     )
@@ -115,3 +117,56 @@ def test_an_optimizer_of_another_model_is_not_chosen() -> None:
         mine.step()
     assert len(injector.injections) == 2
     assert [bits(p) for p in other.parameters()] == before
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda p: torch.optim.SGD(p, lr=0.5, foreach=False),
+        lambda p: torch.optim.SGD(p, lr=0.5, foreach=True),
+        lambda p: torch.optim.SGD(p, lr=0.5, fused=True),
+    ],
+    ids=["for-loop", "foreach", "fused"],
+)
+def test_calls_are_chosen_by_the_name_of_a_parameter(make: Any) -> None:
+    """The name 1.weight in the filter chooses its update and no other: 0.5 * 1.5 = 0.75."""
+    faults = [
+        {"id": op, "target": f"{op}*1:0", "model": "light", "modules": ["1.weight"]}
+        for op in ("_foreach_add_", "_fused_sgd_")
+    ]
+    faults.append({"target": "add_", "model": "light", "modules": ["1.weight"]})
+    weights, injector = _train({"version": 2, "faults": faults}, make)
+    assert weights == [0.5, 0.75]
+    assert [i.site.parameter for i in injector.injections] == ["1.weight"]
+
+
+class Places:
+    """An observer that notes the parameter of each optimizer call."""
+
+    def __init__(self) -> None:
+        """Start at none."""
+        self.parameters: list[str] = []
+
+    def before(self, call: Call) -> None:
+        """Note it."""
+        if PHASES[call.phase] == "optimizer":
+            self.parameters.append(call.parameter)
+
+    def after(self, call: Call, result: Any) -> Any:
+        """Change nothing."""
+        return result
+
+
+def test_every_call_of_an_adamw_step_has_its_parameter() -> None:
+    """Results of a parameter's calls belong to it; in the second step none is unplaced."""
+    model, places = _model(), Places()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.5, foreach=False)
+    with Injector({"version": 2, "log_steps": [1]}, model=model) as injector:
+        injector._mode.observers.append(places)
+        for _ in range(2):
+            model(torch.ones(1, 1)).sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    assert set(places.parameters) == {"0.weight", "1.weight"}
+    half = len(places.parameters) // 2
+    assert places.parameters == ["0.weight"] * half + ["1.weight"] * half

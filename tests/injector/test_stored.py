@@ -70,9 +70,7 @@ def test_a_transient_parameter_fault_is_over_when_the_optimizer_steps() -> None:
 
 def test_a_persistent_parameter_fault_is_trained_on_from() -> None:
     """With scope storage w stays 20 and is updated: 20 - 1.5 = 18.5, then 18.5 * 3 + 1."""
-    config = plan(
-        "param:fc.weight", "scale", parameters={"factor": 10}, steps=[0], scope="storage"
-    )
+    config = plan("param:fc.weight", "scale", parameters={"factor": 10}, steps=[0], scope="storage")
     outputs, weights, *_ = _train(config, steps=2)
     assert (outputs, weights) == ([61.0, 56.5], [18.5, 17.0])
 
@@ -126,9 +124,7 @@ def test_optimizer_state_transient() -> None:
     state before that was struck is overwritten by the update itself, so putting 3 back
     gives m = 3. Step 2: m = 0.5 * 3 + 3 = 4.5, w = -8.5 - 2.25 = -10.75.
     """
-    config = plan(
-        "state:fc.weight.momentum_buffer", "scale", parameters={"factor": 10}, steps=[1]
-    )
+    config = plan("state:fc.weight.momentum_buffer", "scale", parameters={"factor": 10}, steps=[1])
     _, weights, injector, *_ = _train(config, steps=3, make=_momentum)
     assert weights == [0.5, -8.5, -10.75]
     assert sites(injector) == [("state:fc.weight.momentum_buffer", 1)]
@@ -176,7 +172,7 @@ def test_an_unknown_name_is_reported_with_near_matches(caplog: pytest.LogCapture
 def test_an_exception_in_a_step_puts_a_transient_fault_back() -> None:
     """The forward raises; after close the weight is 2."""
     model = Line()
-    model.register_forward_hook(lambda *_: 1 / 0)  # type: ignore[arg-type,return-value]
+    model.register_forward_hook(lambda *_: 1 / 0)
     config = plan("param:fc.weight", "scale", parameters={"factor": 10})
     with pytest.raises(ZeroDivisionError), Injector(config, model=model):
         model(torch.ones(1, 1))
