@@ -20,7 +20,7 @@ from fi_notebook.core.match import CodeFilter
 from fi_notebook.core.site import PHASES
 from fi_notebook.engine.collectives import qualified_operator
 from fi_notebook.engine.filters import ModuleFilter
-from fi_notebook.engine.intercept import Call, Watch
+from fi_notebook.engine.intercept import OPTIMIZER, Call, Watch
 from fi_notebook.engine.outputs import Output
 from fi_notebook.errors import did_you_mean
 
@@ -142,12 +142,10 @@ class Aim:
         anchor = self.fault.anchor
         if anchor is None or self.fault.target.call is None:
             return True
-        place = (
-            PHASES[call.phase],
-            self.watch.table.infos[call.module].path,
-            call.module_call,
-            call.ordinal,
-        )
+        module = self.watch.table.infos[call.module].path
+        if call.phase == OPTIMIZER and call.module == self.watch.table.outside:
+            module = anchor.module  # whose it is shows after the call: it makes state of nothing
+        place = (PHASES[call.phase], module, call.module_call, call.ordinal)
         clicked = (anchor.phase, anchor.module, anchor.module_call, anchor.ordinal)
         if place == clicked:
             return True
