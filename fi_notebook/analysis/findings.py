@@ -4,8 +4,8 @@
     every gradient is zero: clipping divided by an infinite norm (linalg_vector_norm*9:0)
     escaped to weights: 6 of 8 parameters differ after the update, most fc.weight (…)
 
-The first two leave no NaN in loss or weights, and so are found by nobody who looks
-only there.
+The first two, and NaN in buffers, leave none in loss or weights, and so are found by
+nobody who looks only there.
 
 Limits: state is known by its name (``exp_avg_sq`` of Adam and its like), gradients
 count as zeroed where every one of them is a whole norm away from the golden one.
@@ -43,9 +43,13 @@ def findings(comparison: Comparison, *, grew: float = _GREW) -> tuple[str, ...]:
 
 
 def hidden_damage(comparison: Comparison, *, grew: float = _GREW) -> tuple[str, ...]:
-    """The damage that shows neither in the loss nor in the weights: frozen or zeroed."""
+    """The damage that shows neither in the loss nor in the weights.
+
+    Frozen weights, zeroed gradients, and buffers that evaluation alone reads.
+    """
     moments = [_second_moment(state, grew) for state in comparison.optimizer_state]
-    return (*(text for text in moments if text), *_all(comparison, (_zeroed_gradients,)))
+    quiet = _all(comparison, (_zeroed_gradients, _bad_buffers))
+    return (*(text for text in moments if text), *quiet)
 
 
 def _all(comparison: Comparison, finders: Sequence[Callable[[Comparison], str]]) -> tuple[str, ...]:
@@ -126,4 +130,4 @@ def _structure(comparison: Comparison) -> str:
     return comparison.structural and f"the runs make different calls: {comparison.structural}"
 
 
-_VISIBLE = (_bad_parameters, _bad_buffers, _escaped, _structure)
+_VISIBLE = (_bad_parameters, _escaped, _structure)

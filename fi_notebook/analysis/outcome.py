@@ -169,7 +169,7 @@ def _update_equal(e: Evidence) -> bool:
     rows = c.diverged
     quiet_end = not len(rows) or rows[-1] < len(c) - 1
     kept = all(d.equal for d in after) if after else not _diverged_update(c)
-    return quiet_end and kept and (_has_update(c) or c.loss.equal)
+    return quiet_end and kept and (c.loss.equal or _has_update(c))
 
 
 def _diverged_update(comparison: Comparison) -> bool:
@@ -181,7 +181,8 @@ def _diverged_update(comparison: Comparison) -> bool:
 
 
 def _has_update(comparison: Comparison) -> bool:
-    return bool(np.isin(comparison.golden.calls["phase"], _UPDATE).any())
+    phases = comparison.golden.calls["phase"]
+    return any(bool((phases == phase).any()) for phase in _UPDATE)
 
 
 def _later_equal(e: Evidence) -> bool:

@@ -51,11 +51,12 @@ def judge_statistics(
     unwritten = _is_unwritten(golden, rows[0])
     bits = _same_bits(golden, faulty, rows, before, after) & sized | unwritten
     taken = (before["nan"] >= 0) & (after["nan"] >= 0) & ~unwritten
-    relative = np.where(bits & taken, 0.0, _relative(before, after, numel[0][both]))
+    exact = bits & (taken | unwritten | (numel[0][both] == 0))
+    relative = np.where(exact, 0.0, _relative(before, after, numel[0][both]))
     counts = np.all([before[n] == after[n] for n in ("nan", "posinf", "neginf")], axis=0)
     near = sized & counts & (relative <= tolerance) if tolerance else np.zeros(len(both), bool)
     columns["equal"][both] = bits | near
-    columns["exact"][both] = bits & taken
+    columns["exact"][both] = exact
     columns["relative_l2"][both] = relative
     columns["max_abs"][both] = np.fmax(
         abs(after["min"] - before["min"]), abs(after["max"] - before["max"])
@@ -64,7 +65,7 @@ def judge_statistics(
     infinities = [stats["posinf"] + stats["neginf"] for stats in (before, after)]
     columns["new_inf"][both] = _more(*infinities)
     for name in ("changed", "max_abs", "max_rel", "max_ulp", "sign_flips"):
-        columns[name][both[bits & taken]] = 0
+        columns[name][both[exact]] = 0
     return columns
 
 

@@ -18,7 +18,6 @@ from fi_notebook.report import figures
 
 if TYPE_CHECKING:
     from fi_notebook.report.figures import Figure
-
     from fi_notebook.session.session import Session
 
 __all__ = ["Figures"]

@@ -11,6 +11,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import Any
 
 import torch
@@ -331,8 +332,8 @@ def _messages(golden: _Course, faulty: _Course, noise: Comparison) -> tuple[str,
         more = f" and {len(rows) - _NAMED} more" if len(rows) > _NAMED else ""
         said.append(f"golden against golden is not bit-equal at {share}: {names}{more}")
     if golden.focus is not None and faulty.focus is not None:
-        pairs = zip(golden.focus.recorder.draws, faulty.focus.recorder.draws, strict=False)
-        apart = next((mine for mine, theirs in pairs if mine != theirs), None)
+        pairs = zip_longest(golden.focus.recorder.draws, faulty.focus.recorder.draws)
+        apart = next((theirs or mine for mine, theirs in pairs if mine != theirs), None)
         if apart is not None:
             said.append(f"RNG diverged at call {apart[0]}: later random numbers differ")
     return tuple(said)

@@ -85,7 +85,7 @@ def test_nonfinite_parameters_and_buffers_are_named() -> None:
     buffer = Difference("norm.running_var", False, 1, 3, new_inf=1)
     parameter = Difference("fc.weight", False, 1, 6, new_nan=4)
     texts = findings(comparison({}, buffers=(buffer,), parameters=(parameter,)))
-    assert texts[0] == (
+    assert texts[1] == (
         "new NaN or Inf in parameter fc.weight (4 NaN, 0 Inf): every later step works with them"
     )
-    assert texts[1].startswith("new NaN or Inf in buffer norm.running_var (0 NaN, 1 Inf)")
+    assert texts[0].startswith("new NaN or Inf in buffer norm.running_var (0 NaN, 1 Inf)")
