@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 from typing import Any
 
 from pydantic import TypeAdapter
 
 from fi_notebook import faults
-from fi_notebook.config.forms import FirstForm, PlanForm
+from fi_notebook.config.forms import AnchorForm, FaultForm, FirstForm, PlanForm
+from fi_notebook.core.fault import EVERY_STEP, Anchor, Fault, FaultPlan
 from fi_notebook.faults.parameters import Parameter
 
-__all__ = ["schema"]
+__all__ = ["RECORDS", "meanings", "schema"]
+
+RECORDS: dict[type, type] = {PlanForm: FaultPlan, FaultForm: Fault, AnchorForm: Anchor}
+"""The record that each form of the second version is read into."""
 
 _NONFINITE = {"enum": ["nan", "inf", "+inf", "-inf"]}
 _TYPES: dict[str, dict[str, Any]] = {
@@ -29,14 +35,27 @@ _TYPES: dict[str, dict[str, Any]] = {
 def schema() -> dict[str, Any]:
     """The JSON schema of both forms of ``injector.json``."""
     found = TypeAdapter(PlanForm | FirstForm).json_schema()
+    for form, record in RECORDS.items():
+        properties = found["$defs"][form.__name__]["properties"]
+        for key, meaning in meanings(record).items():
+            if key in properties:
+                properties[key]["description"] = meaning
     fault = found["$defs"]["FaultForm"]
-    fault["properties"]["model"] = {"enum": faults.names()}
+    fault["properties"]["steps"]["default"] = str(EVERY_STEP)
+    fault["properties"]["model"]["enum"] = faults.names()
     fault["allOf"] = [_model_schema(faults.get(name)) for name in faults.names()]
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "injector.json",
         **found,
     }
+
+
+def meanings(record: type) -> dict[str, str]:
+    """What each attribute of a record means, from the record's own docstring."""
+    _, _, listed = inspect.cleandoc(record.__doc__ or "").partition("Attributes:\n")
+    entries = re.findall(r"^ {4}(\w+): (.*(?:\n {8}.*)*)", listed, flags=re.MULTILINE)
+    return {name: " ".join(text.split()).replace("``", "`") for name, text in entries}
 
 
 def _model_schema(model: faults.FaultModel) -> dict[str, Any]:

@@ -1,0 +1,133 @@
+"""The page ``docs/injector_json.md``, written from the forms and the records.
+
+    python -m fi_notebook.config.reference docs/injector_json.md
+
+Every key of both forms of the file, what it takes, its default and what it means.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from fi_notebook.config.forms import FirstForm
+from fi_notebook.config.schema import schema
+from fi_notebook.core.files import written_whole
+
+__all__ = ["reference"]
+
+HEAD = """# injector.json
+
+Written from the code by `python -m fi_notebook.config.reference`; do not edit.
+
+One loader reads both forms of the file. Unknown keys and names that are nearly right are
+refused with the place, what stood there and a suggestion. `fi-notebook schema` prints the
+JSON schema; the [fault models](fault_models.md) have a page of their own.
+
+## Version 2: a list of faults
+
+```json
+{
+  "version": 2,
+  "faults": [
+    {"target": "relu*2:0", "model": "bitflip", "parameters": {"bit": 30},
+     "elements": {"index": [0, 3]}, "steps": "100-200:10"}
+  ]
+}
+```
+
+A target is an operator (`addmm`: every call), a call (`addmm*3`: every output), an output
+(`addmm*3:0`), one tensor of a list (`_foreach_add_*1:0[3]`), an overload (`add.Tensor*2`),
+another namespace (`c10d::allreduce_*1`), a call that takes no number of the step
+(`other/mul*1`), or a stored tensor: `param:`, `buffer:`, `grad:` or `state:` and its name.
+"""
+
+FIRST = """
+## The first form: one fault model for several targets
+
+```json
+{
+  "targets": ["addmm*1:0", "t"],
+  "modules": ["layer.layers"],
+  "code": ["run.py[83]"],
+  "steps": [4],
+  "error_type": "light",
+  "direction": "both"
+}
+```
+
+`modules` and `code` are both to hold. An empty `modules` injects nothing and logs the names
+of the modules; an empty `code` is everywhere; empty `targets` only log. `direction` is
+`forward` (with the loss), `backward`, `both` of these, `optimizer` or `recompute`.
+"""
+
+
+_MEANINGS = {
+    "version": "The form of the file.",
+    "direction": "Phases by the first form's word; `phases` says it exactly.",
+    "targets": "Which calls and outputs; each is struck.",
+    "steps": "In which steps, counted from 0.",
+    "error_type": "Name of the fault model.",
+    "modules": "Module filter; empty injects nothing.",
+    "code": "Source-line filter; empty is everywhere.",
+}
+"""What keys mean that no record explains."""
+
+
+def reference() -> str:
+    """The page as Markdown."""
+    found = schema()
+    forms = found["$defs"]
+    parts = [
+        HEAD,
+        "\n### The plan\n\n",
+        *_table(forms["PlanForm"]),
+        "\n### A fault\n\n",
+        *_table(forms["FaultForm"]),
+        "\n### An anchor\n\n",
+        *_table(forms["AnchorForm"]),
+        FIRST,
+        "\n",
+        *_table(forms[FirstForm.__name__]),
+    ]
+    return "".join(parts)
+
+
+def _table(form: dict[str, Any]) -> Iterator[str]:
+    yield "| key | takes | default | meaning |\n|---|---|---|---|\n"
+    required = form.get("required", ())
+    for key, part in form["properties"].items():
+        default = "required" if key in required else f"`{json.dumps(part.get('default'))}`"
+        meaning = (part.get("description") or _MEANINGS.get(key, "")).replace("|", "\\|")
+        meaning = meaning.replace("None", "null").replace("False", "false")
+        yield f"| `{key}` | {_takes(part)} | {default} | {meaning} |\n"
+
+
+def _takes(part: dict[str, Any]) -> str:
+    """What a value may be, in a few words."""
+    if "enum" in part:
+        few = len(part["enum"]) <= 8  # noqa: PLR2004  # more than that is a page of its own
+        return ", ".join(f"`{choice}`" for choice in part["enum"]) if few else "a name"
+    if "anyOf" in part:
+        return " or ".join(dict.fromkeys(_takes(choice) for choice in part["anyOf"]))
+    if "$ref" in part:
+        return "a mapping"
+    if part.get("type") == "array":
+        inner = _takes(part.get("items", {}))
+        return "a list" if inner == "anything" else f"a list of {inner}"
+    words = {"integer": "a whole number", "number": "a number", "string": "text"}
+    words |= {"boolean": "true or false", "object": "a mapping", "null": "null"}
+    return f"`{part['const']}`" if "const" in part else words.get(part.get("type", ""), "anything")
+
+
+def main(arguments: list[str]) -> None:
+    """Write the page to the path that is given."""
+    with written_whole(Path(arguments[0])) as file:
+        file.write(reference().encode())
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
