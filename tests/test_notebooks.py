@@ -1,14 +1,39 @@
-"""The notebooks run from top to bottom, and so does what makes and reads them."""
+"""The notebooks run from top to bottom and are saved as they ran."""
 
 from __future__ import annotations
 
+import re
+import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.tools import notebooks
+from tests.tools.pictures import SVG
 
 NOTEBOOKS = sorted((Path(__file__).parents[1] / "notebooks").glob("*.ipynb"))
+QUICK = ("01_quickstart", "03_bits", "05_how_errors_spread")
+"""The notebooks that `make test` runs; `make soak` runs the others."""
+
+LARGEST = 500_000  # bytes of a saved notebook
+LONGEST_S = 60
+
+MACHINE_PATH = re.compile(r"(?<![\w.])/(home|root|tmp|work|usr|opt|var|mnt|Users)/|[A-Z]:\\\\")
+WARNING = re.compile(r"warning", re.IGNORECASE)
+
+
+def _with_marks(path: Path) -> Any:
+    marks = [] if path.stem in QUICK else [pytest.mark.soak]
+    return pytest.param(path, id=path.stem, marks=marks)
+
+
+def _said(cell: Any) -> Iterator[str]:
+    """Every text that a cell shows, however it shows it; pictures are drawings, not text."""
+    yield notebooks.text(cell)
+    for output in cell.get("outputs", []):
+        yield "".join(output.get("data", {}).get("text/html", ""))
 
 
 def test_a_notebook_is_made_run_and_read(tmp_path: Path) -> None:
@@ -27,9 +52,48 @@ def test_a_cell_that_raises_is_told(tmp_path: Path) -> None:
     assert traceback.endswith("ZeroDivisionError: division by zero")
 
 
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("path", [_with_marks(path) for path in NOTEBOOKS])
 def test_a_notebook_of_ours_runs(path: Path, tmp_path: Path) -> None:
-    """Every cell runs, in a folder of its own, and leaves the saved file as it is."""
+    """Every cell runs, in a folder of its own, within a minute and without a warning."""
     copy = tmp_path / path.name
     copy.write_bytes(path.read_bytes())
-    assert notebooks.errors(notebooks.run(copy).cells) == []
+    start = time.monotonic()
+    done = notebooks.run(copy)
+    took = time.monotonic() - start
+    assert notebooks.errors(done.cells) == []
+    _assert_quiet(done)
+    assert took < LONGEST_S
+
+
+def _assert_quiet(notebook: Any) -> None:
+    for cell in notebook.cells:
+        for output in cell.get("outputs", []):
+            assert output.get("name") != "stderr", output["text"]
+        for text in _said(cell):
+            assert not WARNING.search(text), text
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_is_saved_as_it_ran(path: Path) -> None:
+    """Outputs of these very sources, from a new kernel, with a picture, and small.
+
+    Where this fails: ``python -m tests.tools.notebooks notebooks/NAME.ipynb``.
+    """
+    notebook = notebooks.read(path)
+    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert notebook.metadata["outputs_of"] == notebooks.digest(notebook)
+    assert notebook.metadata["kernelspec"]["name"] == "python3"
+    assert [cell.execution_count for cell in cells] == list(range(1, len(cells) + 1))
+    assert notebooks.errors(cells) == []
+    _assert_quiet(notebook)
+    assert any(SVG in output.get("data", {}) for cell in cells for output in cell.outputs)
+    assert path.stat().st_size < LARGEST
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_tells_nothing_of_the_machine_that_ran_it(path: Path) -> None:
+    """Neither its text nor its outputs hold an absolute path."""
+    for cell in notebooks.read(path).cells:
+        for text in (cell.source, *_said(cell)):
+            assert not MACHINE_PATH.search(text), text

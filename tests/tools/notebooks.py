@@ -4,7 +4,10 @@
     done = notebooks.run(path)
     notebooks.text(done.cells[2])      # "6"
 
-    python -m tests.tools.notebooks notebooks/01_quickstart.ipynb   runs it, saves its outputs
+    python -m tests.tools.notebooks notebooks/*.ipynb   runs them, saves them with outputs
+
+A saved notebook has a static picture beside each figure, a digest of its sources, and
+nothing that only this machine knows (times, widget state).
 
 Limits: a notebook runs in a new kernel of this Python, in its own folder; widgets
 keep their model but have nobody to talk to.
@@ -12,8 +15,12 @@ keep their model but have nobody to talk to.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
+import shutil
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +28,14 @@ import nbformat
 from nbclient import NotebookClient
 from nbformat import v4
 
-__all__ = ["code", "errors", "markdown", "read", "run", "text", "write"]
+from tests.tools.pictures import FIGURE, SVG, Painter
+
+__all__ = ["code", "digest", "errors", "markdown", "read", "run", "save", "text", "write"]
 
 KERNEL = {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}
+
+_LARGEST_FIGURE = 40_000
+"""Characters of a figure's JSON that are saved beside its picture; a larger one goes."""
 
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -94,11 +106,53 @@ def errors(cells: list[Any]) -> list[str]:
     ]
 
 
+def digest(notebook: Any) -> str:
+    """What the sources of a notebook's cells come to; saved with its outputs."""
+    sources = "\0".join(cell["source"] for cell in notebook.cells if cell["cell_type"] == "code")
+    return hashlib.sha256(sources.encode()).hexdigest()[:16]
+
+
+def save(path: Path, *, painter: Painter, timeout_s: int = 120) -> None:
+    """Run a notebook in a folder of its own and save it with its outputs.
+
+    Args:
+        path: The notebook; what it writes beside itself is thrown away.
+        painter: Draws the static picture of each figure.
+        timeout_s: How long one cell may take.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(shutil.copy(path, folder))
+        done = run(copy, timeout_s=timeout_s)
+    done["metadata"] = {
+        "kernelspec": KERNEL,
+        "language_info": {"name": "python"},
+        "outputs_of": digest(done),
+    }
+    for number, cell in enumerate(done.cells):
+        cell["id"], cell["metadata"] = f"cell-{number:02}", {}
+        for output in cell.get("outputs", []):
+            _add_picture(output.get("data", {}), painter)
+    nbformat.write(done, path)
+
+
+def _add_picture(data: Any, painter: Painter) -> None:
+    """Put the static twin beside a figure, and a line of text for whom it is neither."""
+    figure = data.get(FIGURE)
+    if figure is None:
+        return
+    plain = json.loads(json.dumps(figure))
+    title = plain.get("layout", {}).get("title", {}).get("text", "")
+    data[SVG] = painter.paint(plain)
+    data["text/plain"] = f"Figure: {title}"
+    if len(json.dumps(plain)) > _LARGEST_FIGURE:
+        del data[FIGURE]
+
+
 def main(paths: list[str]) -> None:
     """Run the notebooks and save them with their outputs."""
-    for name in paths:
-        path = Path(name)
-        nbformat.write(run(path), path)
+    with Painter() as painter:
+        for name in paths:
+            save(Path(name), painter=painter)
 
 
 if __name__ == "__main__":
