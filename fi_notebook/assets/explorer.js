@@ -13,7 +13,7 @@
  * @typedef {{ data: any, columns: Record<string, any>, size: number }} Trace
  * @typedef {{
  *   size: number, kind: Uint8Array, ref: Int32Array, parent: Int32Array, end: Int32Array,
- *   depth: Uint8Array, leaves: Int32Array, nodeOfRow: Int32Array
+ *   depth: Uint8Array, leaves: Int32Array, children: Int32Array, nodeOfRow: Int32Array
  * }} Tree
  * @typedef {{ field: string, value: string, negate: boolean }} Term
  * @typedef {(trace: Trace, value: string) => (row: number) => boolean} MakeTest
@@ -221,7 +221,7 @@ export class Wire {
 
 // ---- 4. Search ----
 
-const FIELDS = ["op", "phase", "module", "code", "dtype", "shape", "param", "bad", "armed",
+const FIELDS = ["op", "phase", "module", "code", "dtype", "bad", "armed",
   "effect", "re"];
 
 /** Read a search: words, `field:value`, `-field:value`, `re:pattern`; quotes keep spaces.
@@ -345,14 +345,6 @@ function test(trace, term, facts) {
   if (term.field === "armed") return armedTest(facts, value);
   if (term.field === "phase") return byTable(chosen(trace.data.phases, starts), c.phase);
   if (term.field === "dtype") return byTable(chosen(trace.data.dtypes, starts), c.dtype);
-  if (term.field === "shape") {
-    const plain = value.replace(/[[\]\s]/g, "").replaceAll("x", ",");
-    return byTable(chosen(trace.data.shapes, (shape) => shape.join(",") === plain), c.shape);
-  }
-  if (term.field === "param") {
-    const has = (name) => name.toLowerCase().includes(value.toLowerCase());
-    return byTable(chosen(trace.data.parameters, has), c.parameter);
-  }
   if (term.field === "effect") {
     if (!facts.effect) return () => false;
     return byTable(chosen(facts.effects, starts), facts.effect);
@@ -389,7 +381,7 @@ export function search(trace, terms, facts) {
 export const VIEWS = ["modules", "source", "operators", "timeline"];
 
 /** What a node stands for; `ref` points into the table of that kind. */
-export const KIND = { module: 0, file: 1, line: 2, op: 3, phase: 4, call: 5, site: 6 };
+export const KIND = { module: 0, file: 1, line: 2, op: 3, phase: 4, call: 5, site: 6, fold: 7 };
 
 /** Collects nodes in any order, then lays them out parents first. */
 class TreeBuilder {
@@ -450,6 +442,7 @@ class TreeBuilder {
     tree.ref[at] = this.ref[node];
     tree.parent[at] = parent;
     tree.depth[at] = parent < 0 ? 0 : tree.depth[parent] + 1;
+    if (parent >= 0) tree.children[parent] += 1;
     if (this.kind[node] !== KIND.site) return;
     tree.leaves[at] = 1;
     tree.nodeOfRow[this.ref[node]] = at;
@@ -475,7 +468,7 @@ function emptyTree(size, rows) {
   return {
     size,
     kind: new Uint8Array(size), ref: new Int32Array(size), parent: new Int32Array(size),
-    end: new Int32Array(size), depth: new Uint8Array(size), leaves: new Int32Array(size),
+    end: new Int32Array(size), depth: new Uint8Array(size), leaves: new Int32Array(size), children: new Int32Array(size),
     nodeOfRow: new Int32Array(rows).fill(-1),
   };
 }
@@ -490,6 +483,11 @@ export function buildTree(trace, view) {
   return builder.finish(trace.size);
 }
 
+/** What numbered siblings of one class share: `layers.0` to `layers.47` fold into one node. */
+function family([path, kind]) {
+  return /(^|\.)\d+$/.test(path) ? path.replace(/\d+$/, kind) : "";
+}
+
 /** Modules in their own order, each below the nearest module above it.
  * @param {Trace} trace @param {TreeBuilder} builder */
 function modulesAbove(trace, builder) {
@@ -497,6 +495,8 @@ function modulesAbove(trace, builder) {
   const used = new Uint8Array(modules.length);
   for (const module of trace.columns.module) used[module] = 1;
   const byPath = new Map(modules.map((m, i) => [m[0], i]));
+  const families = new Map();
+  for (const name of modules.map(family)) if (name) families.set(name, (families.get(name) ?? 0) + 1);
   /** @type {Map<number, number>} */
   const nodes = new Map();
   const parentOf = (module) => {
@@ -510,7 +510,10 @@ function modulesAbove(trace, builder) {
   const nodeOf = (module) => {
     let node = nodes.get(module);
     if (node === undefined) {
-      node = builder.add(parentOf(module), KIND.module, module);
+      const name = family(modules[module]);
+      const above = parentOf(module);
+      const parent = families.get(name) > 3 ? builder.get(`r${name}`, above, KIND.fold, module) : above;
+      node = builder.add(parent, KIND.module, module);
       nodes.set(module, node);
     }
     return node;
@@ -1148,24 +1151,12 @@ export function nodeText(store, tree, node) {
     case KIND.module: return moduleText(store, tree, node);
     case KIND.file: return { name: ref < 0 ? "(no source line)" : String(data.frames[ref][0]).split(/[\\/]/).pop(), detail: "" };
     case KIND.line: return { name: String(data.frames[ref][1]), detail: sourceLine(data, data.frames[ref]).trim() };
-    case KIND.op: return { name: data.ops[ref], detail: `× ${count(callsOf(store, tree, node))}` };
+    case KIND.op: return { name: data.ops[ref], detail: `× ${count(tree.children[node])}` };
+    case KIND.fold: return { name: data.modules[ref][0].replace(/\d+$/, "*"), detail: `${data.modules[ref][1]} × ${tree.children[node]}` };
     case KIND.phase: return { name: data.phases[ref], detail: "" };
     case KIND.call: return { name: siteText(store.trace, ref).replace(/:.*$/, ""), detail: plural(tree.leaves[node], "output") };
     default: return { name: siteText(store.trace, ref), detail: siteDetail(store, ref) };
   }
-}
-
-/** How many calls stand at or below a node. @param {Store} store @param {Tree} tree */
-function callsOf(store, tree, node) {
-  const call = store.trace.columns.call;
-  let calls = 0;
-  let last = -1;
-  for (let at = node; at < tree.end[node]; at += 1) {
-    if (tree.kind[at] !== KIND.site) continue;
-    if (call[tree.ref[at]] !== last) calls += 1;
-    last = call[tree.ref[at]];
-  }
-  return calls;
 }
 
 /** A module's path below the module above it, and its class.
@@ -1226,10 +1217,14 @@ function treePane(view) {
     h("span", null, "type"), heat);
   const empty = h("div.empty");
   const el = h("section.pane.tree", { "aria-label": "tree", "data-name": "tree" }, heads, grid, empty);
-  const pane = { grid, heads, rows, spacer, empty, heat, ids: `fi${Math.random().toString(36).slice(2)}` };
+  const pane = { grid, room: 400, rows, spacer, empty, heat, ids: `fi${Math.random().toString(36).slice(2)}` };
   grid.addEventListener("scroll", () => paintRows(view, pane), { passive: true });
   grid.addEventListener("keydown", (event) => treeKey(view, pane, event));
-  new ResizeObserver(() => paintRows(view, pane)).observe(grid);
+  new ResizeObserver(() => {
+    pane.room = grid.clientHeight; // here: painting reads no layout
+    heads.style.paddingRight = `${grid.offsetWidth - grid.clientWidth + 8}px`;
+    paintRows(view, pane);
+  }).observe(grid);
   return {
     el,
     update(topics) {
@@ -1250,14 +1245,13 @@ function paintRows(view, pane) {
   const full = size * ROW;
   const height = Math.min(full, TALLEST);
   pane.spacer.style.height = `${height}px`;
-  const room = pane.grid.clientHeight || 400;
+  const { room } = pane;
   const top = pane.grid.scrollTop;
   const share = full === height ? 1 : (full - room) / Math.max(1, height - room);
   const offset = top * share;
   const first = Math.max(0, Math.floor(offset / ROW) - 2);
   const last = Math.min(size, first + Math.ceil(room / ROW) + 5);
   pane.rows.style.transform = `translateY(${top - (offset - first * ROW)}px)`;
-  pane.heads.style.paddingRight = `${pane.grid.offsetWidth - pane.grid.clientWidth + 8}px`;
   pane.grid.setAttribute("aria-rowcount", String(size));
   const painted = [];
   for (let at = first; at < last; at += 1) painted.push(rowElement(view, pane, shown, at));
@@ -1272,7 +1266,7 @@ function emptyText(store, shown) {
   if (!store.trace) return store.state.state === "tracing" ? "tracing …" : "no trace yet";
   if (shown.problem) return `cannot read the search: ${shown.problem}`;
   if (!store.trace.size) return "the step made no call";
-  return "no site fits; shorten the search or show more phases";
+  return "no site fits the search and the phases";
 }
 
 /** @param {View} view */
@@ -1310,7 +1304,7 @@ function rowElement(view, pane, shown, at) {
 
 /** Whether a node is in one phase only, as far as its kind tells. @param {Tree} tree @param {Trace} trace */
 function uniform(tree, node, trace) {
-  if (tree.kind[node] >= KIND.phase) return true;
+  if (tree.kind[node] > KIND.op) return tree.kind[node] !== KIND.fold;
   if (tree.kind[node] !== KIND.op) return false;
   return trace.columns.phase[firstRow(tree, node)] === trace.columns.phase[tree.ref[tree.end[node] - 1]];
 }
@@ -1870,7 +1864,7 @@ function field(text, control, hint = "") {
 
 /** A text box that tells its value. @param {(text: string) => void} set */
 function input(value, set, props = {}) {
-  return h("input.input", { value: value ?? "", spellcheck: "false", autocomplete: "off", ...props,
+  return h("input.input", { value: value ?? "", spellcheck: "false", ...props,
     oninput: (event) => set(event.target.value) });
 }
 
@@ -2175,7 +2169,7 @@ function trainingPanel(view) {
 /** @param {View} view */
 function logPanel(view) {
   const { log } = view.store;
-  if (!log.length) return [h("div.empty", null, "nothing to report")];
+  if (!log.length) return [h("div.empty", null, "nothing yet")];
   return log.map(({ level, text, more, time }) => h("div.entry", { "data-level": level }, h("span.num.time", null, time.toLocaleTimeString()),
     more ? h("details", null, h("summary", null, text), h("pre", null, more)) : h("span", null, text)));
 }

@@ -24,7 +24,6 @@ const CASES = {
   "code:net.py[9]": [2, 3, 4],
   'code:"in [5]:3"': [0, 1, 2, 3, 4],
   "dtype:bfloat16": [2, 3, 4],
-  "shape:4x8": [0, 1, 5],
   "bad:nan": [3],
   "bad:inf": [4],
   "bad:": [3, 4],

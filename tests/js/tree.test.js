@@ -48,6 +48,17 @@ test("operators hold their calls, the timeline runs of a phase", () => {
   assert.deepEqual(lines("timeline").filter((line) => !line.startsWith(" ")), ["forward", "backward", "forward"]);
 });
 
+test("numbered siblings of one class fold into one node", () => {
+  const step = trace();
+  step.data.modules = [["", "Net", []], ...[0, 1, 2, 3].map((n) => [`layers.${n}`, "Block", []]), ["norm", "Norm", []]];
+  step.columns.module = Int32Array.of(1, 2, 3, 4, 4, 5);
+  const tree = buildTree(step, "modules");
+  const store = { trace: step, ui: { view: "modules" } };
+  const texts = [...tree.kind.keys()].filter((node) => tree.kind[node] !== KIND.site && tree.depth[node] < 3)
+    .map((node) => nodeText(store, tree, node)).map(({ name, detail }) => `${name} ${detail}`);
+  assert.deepEqual(texts, ["Net ", "layers.* Block × 4", "layers.0 Block", "layers.1 Block", "layers.2 Block", "layers.3 Block", "norm Norm"]);
+});
+
 for (const view of VIEWS) {
   test(`every site stands in the ${view} tree once`, () => {
     const tree = buildTree(trace(), view);
