@@ -35,7 +35,7 @@ class Statistics:
     def __init__(self) -> None:
         """Start with none."""
         self._rows: list[torch.Tensor | None] = []
-        self._hashes: list[torch.Tensor] = []
+        self._hashes: list[torch.Tensor | None] = []
 
     def __len__(self) -> int:
         """How many tensors were summarised."""
@@ -45,8 +45,13 @@ class Statistics:
         """Summarise a tensor; None leaves a row without statistics."""
         values = None if tensor is None else summary(tensor)
         self._rows.append(values)
-        if tensor is not None and values is not None:
-            self._hashes.append(position_hash(tensor))
+        taken = tensor is not None and values is not None
+        self._hashes.append(position_hash(tensor) if taken else None)  # type: ignore[arg-type]  # it is taken
+
+    def repeat(self, row: int) -> None:
+        """The next tensor is that of an earlier row, by another name."""
+        self._rows.append(self._rows[row])
+        self._hashes.append(self._hashes[row])
 
     def columns(self) -> dict[str, np.ndarray]:
         """One column per statistic, read from the devices in one go each."""
@@ -55,7 +60,7 @@ class Statistics:
         taken = [row for row, values in enumerate(self._rows) if values is not None]
         if taken:
             table[taken] = _read([values for values in self._rows if values is not None])
-            hashes[taken] = _read(self._hashes)
+            hashes[taken] = _read([hashed for hashed in self._hashes if hashed is not None])
         counts = np.nan_to_num(table[:, 5:], nan=-1).astype(np.int64)
         floats = {name: table[:, n].copy() for n, name in enumerate(STATISTICS[:5])}
         columns = {name: counts[:, n].copy() for n, name in enumerate(STATISTICS[5:])}

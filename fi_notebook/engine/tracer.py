@@ -45,6 +45,7 @@ __all__ = ["Recorder", "site_key"]
 
 _FLAG = {name: 1 << bit for bit, name in enumerate(FLAGS)}
 _CALL_FIELDS = tuple(CALL_COLUMNS)
+_SAME = ("detach", "alias")
 _DESCRIBED = ("call", "output", "index", "dtype", "shape", "parameter")
 
 
@@ -145,7 +146,7 @@ class Recorder:
                 call.stack,
                 -1 if call.cause is None else call.cause.row,
                 self._parameters[call.parameter] if call.parameter else -1,
-                self._flags(call, made),
+                _flags(call, made),
                 first,
                 call.micro_batch,
             )
@@ -168,7 +169,7 @@ class Recorder:
         by_chance = self._unwritten.holds(call.op, output)
         without_values = by_chance or not final or output.output in WORKSPACES.get(call.op, ())
         if self._statistics is not None:
-            self._statistics.add(None if call.op in FOLDED or without_values else tensor)
+            self._summarise(call, tensor, without_values=without_values)
         if tensor.layout != torch.strided or tensor.is_quantized:
             return
         if without_values:
@@ -183,6 +184,17 @@ class Recorder:
                 self.measures[row] = (kept.row, found)
                 if not found.equal:
                     self.masking.unequal[row] = kept
+
+    def _summarise(self, call: Call, tensor: torch.Tensor, *, without_values: bool) -> None:
+        assert self._statistics is not None  # asked for by the caller
+        if without_values or call.op not in FOLDED or call.op == "lift_fresh":
+            self._statistics.add(None if without_values else tensor)
+            return
+        made = self._pending[0] if len(self._pending) == 1 and call.op in _SAME else -1
+        if made >= 0 and self._sites[made][3:5] == self._sites[-1][3:5]:  # dtype and shape
+            self._statistics.repeat(made)
+        else:
+            self._statistics.add(None)
 
     def _parameter(self, call: Call, output: Output) -> str:
         scope = self.watch.parameters
@@ -243,13 +255,6 @@ class Recorder:
             state = hashlib.sha256(torch.get_rng_state().numpy().tobytes()).hexdigest()[:16]
             self.draws.append((f"{call.op}*{call.number}", state))
 
-    def _flags(self, call: Call, made: list[Output]) -> int:
-        flags = _FLAG["in place"] if any(o.kind == IN_PLACE for o in made) else 0
-        flags |= _FLAG["view"] if any(o.kind == VIEW for o in made) else 0
-        flags |= _FLAG["collective"] if "c10d" in call.op else 0
-        flags |= _FLAG["folded"] if call.op in FOLDED else 0
-        return flags | (_FLAG["ambiguous"] if call.ambiguous else 0)
-
     def trace(self, info: Mapping[str, Any], values: Callable[[Site], Any] | None = None) -> Trace:
         """What was recorded, as columns."""
         calls = _columns(self._calls, _CALL_FIELDS, CALL_COLUMNS)
@@ -309,6 +314,14 @@ class Recorder:
     def evidence_column(self) -> np.ndarray:
         """What was seen of masking calls, one entry per site."""
         return self.masking.column(len(self._sites))
+
+
+def _flags(call: Call, made: list[Output]) -> int:
+    flags = _FLAG["in place"] if any(o.kind == IN_PLACE for o in made) else 0
+    flags |= _FLAG["view"] if any(o.kind == VIEW for o in made) else 0
+    flags |= _FLAG["collective"] if "c10d" in call.op else 0
+    flags |= _FLAG["folded"] if call.op in FOLDED else 0
+    return flags | (_FLAG["ambiguous"] if call.ambiguous else 0)
 
 
 def site_key(call: Call, output: Output) -> SiteKey:
