@@ -43,6 +43,12 @@ class GoldenRun:
     snapshot: Snapshot
     noise: Comparison | None = None
 
+    def kept(self, site: Site) -> torch.Tensor | None:
+        """A copy of the tensor of a site where it was kept whole, else None."""
+        kept = self.result.kept.get(key_of(site))
+        whole = None if kept is None or not kept.exact else kept.whole
+        return None if whole is None else whole.clone()
+
 
 def record_golden(stage: Stage, snapshot: Snapshot, keeping: Keeping) -> GoldenRun:
     """Run the step once, observed; the caller restores.

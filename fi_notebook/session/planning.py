@@ -79,6 +79,16 @@ class PlanBook:
         self._undone.clear()
         self._set(plan)
 
+    @property
+    def can_undo(self) -> bool:
+        """Whether there is a change to take back."""
+        return bool(self._done)
+
+    @property
+    def can_redo(self) -> bool:
+        """Whether there is a change to do again."""
+        return bool(self._undone)
+
     def undo(self) -> FaultPlan:
         """Take back the last change, if there is one."""
         return self._step(self._done, self._undone)

@@ -17,18 +17,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import nn
 from torch.optim import Optimizer
 
 from fi_notebook.analysis.tolerance import DEFAULT, Tolerance
-from fi_notebook.core.fault import Elements, Fault, FaultPlan
 from fi_notebook.core.run import Run
-from fi_notebook.core.site import Site, Target
-from fi_notebook.core.steps import Steps
+from fi_notebook.core.site import Site
 from fi_notebook.core.trace import Trace
 from fi_notebook.engine.replay import Setup, takes_step_number
 from fi_notebook.engine.source import SourceStacks
@@ -37,6 +35,7 @@ from fi_notebook.errors import SessionError
 from fi_notebook.session.events import Events, Listener
 from fi_notebook.session.golden import GoldenRun, record_golden
 from fi_notebook.session.keeping import Keeping
+from fi_notebook.session.planned import Planned
 from fi_notebook.session.planning import PlanBook
 from fi_notebook.session.replay import Evaluate, Replay
 from fi_notebook.session.stage import Stage
@@ -51,7 +50,7 @@ __all__ = ["Session"]
 logger = logging.getLogger("fi_notebook")
 
 
-class Session:
+class Session(Planned):
     """Explores one training step.
 
     Args:
@@ -96,7 +95,7 @@ class Session:
         self._detectors = detectors
         self._events = Events()
         self._stage = Stage(setup, state, self._events)
-        self._book = PlanBook(self._events)
+        super().__init__(PlanBook(self._events))
         self._golden: GoldenRun | None = None
         self.runs: list[Run] = []
 
@@ -111,11 +110,6 @@ class Session:
     def golden(self) -> Trace | None:
         """The trace of the golden run, or None before there is one."""
         return None if self._golden is None else self._golden.trace
-
-    @property
-    def plan(self) -> FaultPlan:
-        """The armed faults."""
-        return self._book.plan
 
     @property
     def run(self) -> Run | None:
@@ -133,6 +127,15 @@ class Session:
         """How much was traced and armed."""
         traced = "not traced" if self.golden is None else f"{self.golden.call_count} calls"
         return f"<Session of {type(self.model).__name__}: {traced}, {len(self.plan)} armed>"
+
+    def kept(self, site: Site | str) -> torch.Tensor | None:
+        """The golden tensor of a site where it was kept; runs nothing, None if it was not."""
+        golden = self._golden
+        return (
+            None
+            if golden is None
+            else golden.kept(Site.parse(site) if isinstance(site, str) else site)
+        )
 
     # what it does
 
@@ -186,112 +189,6 @@ class Session:
 
         golden = self._golden or self._traced()
         return Trials(self._stage, golden, self._keeping, self._tolerance, steps)
-
-    # the plan
-
-    def arm(
-        self,
-        site: Site | str,
-        model: str,
-        /,  # so that a fault model's own parameter may be called ``model``
-        *,
-        elements: Elements = "all",
-        steps: int | str | Iterable[int] | Steps = 0,
-        seed: int = 0,
-        id: str | None = None,  # noqa: A002  # the plan's own word for a fault's name
-        modules: Iterable[str] | None = None,
-        code: Iterable[str] = (),
-        phases: Iterable[str] = (),
-        scope: str = "value",
-        micro_batches: int | str | Iterable[int] | Steps | None = None,
-        probability: float = 1.0,
-        times: int | None = None,
-        ranks: int | str | Iterable[int] | Steps | None = None,
-        **parameters: Any,
-    ) -> Fault:
-        """Arm a fault; nothing runs until `replay`.
-
-        Args:
-            site: A site of the trace, or text such as ``addmm*3:0`` or ``addmm``.
-            model: Name of the fault model, such as ``bitflip``.
-            elements: Which elements of the tensor.
-            steps: In which steps, counted from 0.
-            seed: Seed of the fault's own generator.
-            id: Name of the fault in the plan; ``f1``, ``f2``, … if left out.
-            modules: Module filter; None is no filter.
-            code: Source-line filter such as ``run.py[83]``.
-            phases: Phases in which it may strike; empty is all of them.
-            scope: ``value`` or ``storage`` (a view's base is written).
-            micro_batches: In which outermost forwards of a step; None is all.
-            probability: Chance of each firing.
-            times: How many times it fires at most; None is no limit.
-            ranks: On which ranks; None is all.
-            **parameters: Parameters of the fault model.
-
-        Returns:
-            The fault as it stands in the plan.
-
-        Raises:
-            SiteError: The text cannot be read, or a module or phase does not exist.
-            FaultError: The model, a parameter or the elements can never be.
-
-        Warns:
-            FaultWarning: The golden run made no such call; it may stay ``not_injected``.
-        """
-        fault = Fault(
-            id=self._book.free_id() if id is None else id,
-            target=site.target if isinstance(site, Site) else Target.parse(site),
-            model=model,
-            parameters=parameters,
-            elements=elements,
-            steps=Steps.parse(steps),
-            seed=seed,
-            modules=None if modules is None else tuple(modules),
-            code=tuple(code),
-            phases=tuple(phases),
-            scope=scope,
-            micro_batches=None if micro_batches is None else Steps.parse(micro_batches),
-            probability=probability,
-            times=times,
-            ranks=None if ranks is None else Steps.parse(ranks),
-        )
-        return self.add(fault)
-
-    def add(self, fault: Fault) -> Fault:
-        """Add a whole fault to the plan, in place of its namesake; see `arm`."""
-        return self._book.add(fault, self.model, self.golden)
-
-    def disarm(self, fault: Fault | str | None = None) -> None:
-        """Take one fault out of the plan, or all of them.
-
-        Raises:
-            SessionError: The plan holds no such fault.
-        """
-        plan = self.plan
-        kept = replace(plan, faults=()) if fault is None else plan.without(self._book.known(fault))
-        self._book.put(kept)
-
-    def set_enabled(self, fault: Fault | str, enabled: bool) -> Fault:
-        """Switch a fault of the plan on or off; gives it back as it stands.
-
-        Raises:
-            SessionError: The plan holds no such fault.
-        """
-        changed = replace(self.plan[self._book.known(fault)], enabled=enabled)
-        self._book.put(self.plan.with_fault(changed))
-        return changed
-
-    def load_plan(self, source: FaultPlan | str | Path | dict[str, Any]) -> FaultPlan:
-        """Put a whole plan in place of this one, from a plan, a path or a mapping."""
-        return self._book.load(source, self.model)
-
-    def undo(self) -> FaultPlan:
-        """Take back the last change of the plan, if there is one."""
-        return self._book.undo()
-
-    def redo(self) -> FaultPlan:
-        """Do again what was taken back last, if there is any."""
-        return self._book.redo()
 
     # faces
 

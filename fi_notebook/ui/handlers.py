@@ -182,8 +182,7 @@ def _kept(explorer: Explorer, row: int) -> Any:
     """The golden tensor of a row, if it need not be computed again."""
     if row in explorer.values:
         return explorer.values[row]
-    kept = getattr(explorer.session, "kept", None)
-    return None if kept is None else kept(_golden(explorer).site(row))
+    return explorer.session.kept(_golden(explorer).site(row))
 
 
 def _index(asked: object, tensor: Any) -> list[int] | None:

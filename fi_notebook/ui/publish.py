@@ -90,8 +90,8 @@ def plan(explorer: Explorer) -> Message:
         {
             "faults": faults,
             "code": plan_code(session.plan),
-            "undo": bool(getattr(session, "can_undo", True)),
-            "redo": bool(getattr(session, "can_redo", True)),
+            "undo": session.can_undo,
+            "redo": session.can_redo,
         },
     )
 

@@ -1,0 +1,166 @@
+"""The part of a session that is its plan: what a person arms, disarms, undoes.
+
+    fault = session.arm("relu*2:0", "bitflip", elements={"index": [0, 3]}, bit=30)
+    session.disarm(fault)
+    session.undo()
+
+Nothing runs here. The plan itself is kept by a `PlanBook`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from fi_notebook.core.fault import Elements, Fault, FaultPlan
+from fi_notebook.core.site import Site, Target
+from fi_notebook.core.steps import Steps
+from fi_notebook.core.trace import Trace
+from fi_notebook.session.planning import PlanBook
+
+__all__ = ["Planned"]
+
+
+class Planned:
+    """What has a plan.
+
+    Args:
+        book: What keeps it.
+    """
+
+    def __init__(self, book: PlanBook) -> None:
+        """Start with the plan of the book."""
+        self._book = book
+
+    @property
+    def model(self) -> nn.Module:
+        """The model that the faults are for."""
+        raise NotImplementedError
+
+    @property
+    def golden(self) -> Trace | None:
+        """The golden run that they are judged against, or None before there is one."""
+        raise NotImplementedError
+
+    @property
+    def plan(self) -> FaultPlan:
+        """The armed faults."""
+        return self._book.plan
+
+    def arm(
+        self,
+        site: Site | str,
+        model: str,
+        /,  # so that a fault model's own parameter may be called ``model``
+        *,
+        elements: Elements = "all",
+        steps: int | str | Iterable[int] | Steps = 0,
+        seed: int = 0,
+        id: str | None = None,  # noqa: A002  # the plan's own word for a fault's name
+        modules: Iterable[str] | None = None,
+        code: Iterable[str] = (),
+        phases: Iterable[str] = (),
+        scope: str = "value",
+        micro_batches: int | str | Iterable[int] | Steps | None = None,
+        probability: float = 1.0,
+        times: int | None = None,
+        ranks: int | str | Iterable[int] | Steps | None = None,
+        **parameters: Any,
+    ) -> Fault:
+        """Arm a fault; nothing runs until `replay`.
+
+        Args:
+            site: A site of the trace, or text such as ``addmm*3:0`` or ``addmm``.
+            model: Name of the fault model, such as ``bitflip``.
+            elements: Which elements of the tensor.
+            steps: In which steps, counted from 0.
+            seed: Seed of the fault's own generator.
+            id: Name of the fault in the plan; ``f1``, ``f2``, … if left out.
+            modules: Module filter; None is no filter.
+            code: Source-line filter such as ``run.py[83]``.
+            phases: Phases in which it may strike; empty is all of them.
+            scope: ``value`` or ``storage`` (a view's base is written).
+            micro_batches: In which outermost forwards of a step; None is all.
+            probability: Chance of each firing.
+            times: How many times it fires at most; None is no limit.
+            ranks: On which ranks; None is all.
+            **parameters: Parameters of the fault model.
+
+        Returns:
+            The fault as it stands in the plan.
+
+        Raises:
+            SiteError: The text cannot be read, or a module or phase does not exist.
+            FaultError: The model, a parameter or the elements can never be.
+
+        Warns:
+            FaultWarning: The golden run made no such call; it may stay ``not_injected``.
+        """
+        fault = Fault(
+            id=self._book.free_id() if id is None else id,
+            target=site.target if isinstance(site, Site) else Target.parse(site),
+            model=model,
+            parameters=parameters,
+            elements=elements,
+            steps=Steps.parse(steps),
+            seed=seed,
+            modules=None if modules is None else tuple(modules),
+            code=tuple(code),
+            phases=tuple(phases),
+            scope=scope,
+            micro_batches=None if micro_batches is None else Steps.parse(micro_batches),
+            probability=probability,
+            times=times,
+            ranks=None if ranks is None else Steps.parse(ranks),
+        )
+        return self.add(fault)
+
+    def add(self, fault: Fault) -> Fault:
+        """Add a whole fault to the plan, in place of its namesake; see `arm`."""
+        return self._book.add(fault, self.model, self.golden)
+
+    def disarm(self, fault: Fault | str | None = None) -> None:
+        """Take one fault out of the plan, or all of them.
+
+        Raises:
+            SessionError: The plan holds no such fault.
+        """
+        plan = self.plan
+        kept = replace(plan, faults=()) if fault is None else plan.without(self._book.known(fault))
+        self._book.put(kept)
+
+    def set_enabled(self, fault: Fault | str, enabled: bool) -> Fault:
+        """Switch a fault of the plan on or off; gives it back as it stands.
+
+        Raises:
+            SessionError: The plan holds no such fault.
+        """
+        changed = replace(self.plan[self._book.known(fault)], enabled=enabled)
+        self._book.put(self.plan.with_fault(changed))
+        return changed
+
+    def load_plan(self, source: FaultPlan | str | Path | dict[str, Any]) -> FaultPlan:
+        """Put a whole plan in place of this one, from a plan, a path or a mapping."""
+        return self._book.load(source, self.model)
+
+    def undo(self) -> FaultPlan:
+        """Take back the last change of the plan, if there is one."""
+        return self._book.undo()
+
+    def redo(self) -> FaultPlan:
+        """Do again what was taken back last, if there is any."""
+        return self._book.redo()
+
+    @property
+    def can_undo(self) -> bool:
+        """Whether there is a change to take back."""
+        return self._book.can_undo
+
+    @property
+    def can_redo(self) -> bool:
+        """Whether there is a change to do again."""
+        return self._book.can_redo
