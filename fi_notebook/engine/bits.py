@@ -10,9 +10,13 @@ from __future__ import annotations
 from functools import cache
 
 import numpy as np
+import ctypes
+from collections.abc import Callable
+from typing import Any
+
 import torch
 
-__all__ = ["changed_mask", "equal_bits", "position_hash", "raw"]
+__all__ = ["changed_mask", "equal_bits", "position_hash", "raw", "same_memory"]
 
 _INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 _MIX = 0x9E3779B97F4A7C15 - 2**64  # the golden ratio's bits, odd: multiplying is a bijection
@@ -38,6 +42,26 @@ def raw(tensor: torch.Tensor) -> torch.Tensor:
     if tensor.is_neg():
         tensor = tensor.resolve_neg()
     return tensor.view(_INTEGERS[tensor.element_size()])
+
+
+def _memcmp() -> Callable[..., Any] | None:
+    """The C library's comparison: ten times as fast as that of torch; None where there is none."""
+    try:
+        compare = ctypes.CDLL(None).memcmp
+    except (OSError, TypeError, AttributeError):
+        return None
+    compare.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]
+    return compare
+
+
+_compare = _memcmp()
+
+
+def same_memory(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Whether two dense tensors, laid out alike, hold the same bits."""
+    if _compare is None or a.device.type != "cpu":
+        return bool(torch.equal(raw(a), raw(b)))
+    return not _compare(a.data_ptr(), b.data_ptr(), a.nbytes)
 
 
 def equal_bits(a: torch.Tensor, b: torch.Tensor) -> bool:

@@ -28,7 +28,7 @@ class Settled:
         """Change nothing yet."""
         self._seed, self._threads = seed, threads
 
-    def __enter__(self) -> Settled:
+    def __enter__(self) -> Settled:  # noqa: PYI034  # Self is of Python 3.11
         """Seed and set."""
         self._generators, self._before = Generators.take(), torch.get_num_threads()
         if self._threads and self._threads != self._before:

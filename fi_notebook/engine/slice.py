@@ -17,6 +17,7 @@ it raises `Astray`, and the step has to be run itself.
 from __future__ import annotations
 
 import heapq
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,6 +44,13 @@ from fi_notebook.errors import FaultError
 __all__ = ["Astray", "Sliced", "run_slice", "slices"]
 
 
+SCRATCH = 1 << 24
+"""Bytes up to which the copy of a struck tensor is kept for the next fault there."""
+
+SCRATCHES = 16
+"""How many of them."""
+
+
 class Astray(Exception):  # noqa: N818  # it is no error of anybody
     """The faulty run would make other calls than the golden one; says where."""
 
@@ -53,9 +61,11 @@ class Sliced:
 
     Attributes:
         injection: The firing.
-        corruption: What was done to the tensor; None where nothing was struck.
+        corruption: What was done to the tensor.
+        undo: Undoes it, where that is cheap.
         rows: Rows of the sites that differ, for each step.
-        infinite: Of these, rows of single values that became infinite.
+        masked: Rows of the sites that came out equal though an input differed.
+        infinite: Of `rows`, those of single values that became infinite.
         looks: Faulty values of what was looked at, where they differ.
         calls: How many calls were carried out.
         last: Entry after which nothing could change any more, counted from 0.
@@ -63,7 +73,9 @@ class Sliced:
 
     injection: Injection
     corruption: faults.Corruption
+    undo: Callable[[], object] | None = None
     rows: dict[int, list[int]] = field(default_factory=dict)
+    masked: dict[int, list[int]] = field(default_factory=dict)
     infinite: dict[int, list[int]] = field(default_factory=dict)
     looks: dict[LookKey, torch.Tensor] = field(default_factory=dict)
     calls: int = 0
@@ -114,6 +126,8 @@ class _Slice:
         self.waiting: list[int] = []
         self.row = -1
         self.generator: torch.Tensor | None = None
+        self.struck: tuple[tuple[int, int], Memory] | None = None
+        self.written: set[int] = set()
 
     def run(self, fault: Fault, site: Site, step: int) -> Sliced:
         place = (step, site.op, site.counted, site.call)
@@ -130,7 +144,30 @@ class _Slice:
                 if self.generator is not None:
                     torch.set_rng_state(self.generator)
         found.last = self.row
+        self.give_back(found)
         return found
+
+    def scratch(self, slot: Slot) -> Memory:
+        """A copy of golden memory to strike; the last one of its place, if it is clean."""
+        key = (slot.storage, slot.version)
+        memory = self.tape.scratch.pop(key, None)
+        if memory is None:
+            memory = self.tape.versions[slot.storage][slot.version].copied()
+        self.struck = (key, memory)
+        return memory
+
+    def give_back(self, found: Sliced) -> None:
+        """Take the fault out of the struck copy again, and keep it, where nobody else wrote it."""
+        assert self.struck is not None  # it was struck: `strike` came first
+        key, memory = self.struck
+        if key[0] in self.written or memory.nbytes > SCRATCH:
+            return
+        if found.undo is None:
+            return
+        found.undo()
+        while len(self.tape.scratch) >= SCRATCHES:
+            self.tape.scratch.popitem()
+        self.tape.scratch[key] = memory
 
     def strike(self, call: TapeCall, fault: Fault, site: Site, step: int) -> Sliced:
         output = next(
@@ -141,20 +178,10 @@ class _Slice:
         slot = output.slot
         if output.alias and slot.storage not in call.writes and fault.scope == "value":
             raise Astray(f"{site} is a view, and only its own readers shall see the fault")
-        place = (site.op, site.call, site.output, site.index)
-        identity = (fault.id, 0, step, *place)
-        generator = faults.generator(fault.seed, *identity, device=slot.golden.device)
-        try:
-            corruption = faults.corrupt(
-                slot.golden, fault.model, fault.parameters, fault.elements, generator
-            )
-        except FaultError as error:
-            raise Astray(str(error)) from error
-        changed = corruption.changed
-        found = Sliced(_injection(fault, site, step, changed), corruption)
+        memory = self.scratch(slot)
+        corruption, changed, undo = _corruption(fault, site, step, memory.at(slot))
+        found = Sliced(_injection(fault, site, step, changed), corruption, undo)
         if changed:
-            memory = self.tape.versions[slot.storage][slot.version].copied()
-            corruption.write_into(memory.at(slot))
             self.taint(slot.storage, slot.version, memory)
             self.differs(found, call, output, memory.at(slot))
         return found
@@ -184,6 +211,7 @@ class _Slice:
         """Make one call on its faulty inputs, and see what of it differs."""
         if call.refusal:
             raise Astray(f"{call.name} must not be carried out alone: {call.refusal}")
+        self.written.update(call.writes)
         for number, after in call.writes.items():
             if number not in self.tainted:
                 self.tainted[number] = self.tape.versions[number][after - 1].copied()
@@ -208,7 +236,9 @@ class _Slice:
                 self.receive(call, output, tensor, found)
             elif output.slot.storage in call.writes:
                 memory = tainted.get(output.slot.storage)
-                if memory is not None and _differs(output.slot, memory):
+                if memory is None or not _differs(output.slot, memory):
+                    found.masked.setdefault(call.step, []).append(output.row)
+                else:
                     self.differs(found, call, output, tensor)
 
     def call(self, call: TapeCall, args: Any, kwargs: Any) -> Any:
@@ -241,6 +271,8 @@ class _Slice:
             raise Astray(f"{call.name} gave another shape than in the golden run")
         workspace = output.output in call.workspaces
         if not workspace and slot.equals(tensor):
+            if tensor.numel():
+                found.masked.setdefault(call.step, []).append(output.row)
             return
         self.taint(slot.storage, slot.version, Memory(tensor))
         if not workspace:
@@ -250,9 +282,10 @@ class _Slice:
         self, found: Sliced, call: TapeCall, output: TapeSite, tensor: torch.Tensor
     ) -> None:
         found.rows.setdefault(call.step, []).append(output.row)
-        if tensor.numel() == 1 and "norm" in call.name and bool(tensor.isinf()):
-            if not bool(output.slot.golden.isinf()):
-                found.infinite.setdefault(call.step, []).append(output.row)
+        if tensor.numel() != 1 or "norm" not in call.name:
+            return
+        if bool(tensor.isinf()) and not bool(output.slot.golden.isinf()):
+            found.infinite.setdefault(call.step, []).append(output.row)
 
     def look(self, look: Look, found: Sliced) -> None:
         """Keep what is looked at, where it differs."""
@@ -263,12 +296,40 @@ class _Slice:
             found.rows.setdefault(look.step, []).append(look.row)
         elif look.key in self.tape.looks:
             seen, last = memory.at(look.slot), len(self.tape.versions[look.slot.storage]) - 1
-            found.looks[look.key] = seen if look.slot.version == last else seen.clone()
+            stays = look.slot.version == last and not (self.struck and self.struck[1] is memory)
+            found.looks[look.key] = seen if stays else seen.clone()
 
 
 def _differs(slot: Slot, memory: Memory) -> bool:
     """Whether a place of tainted memory differs; the whole of it does."""
     return slot.whole or not slot.equals(memory.at(slot))
+
+
+def _corruption(
+    fault: Fault, site: Site, step: int, tensor: torch.Tensor
+) -> tuple[faults.Corruption, int, Callable[[], object] | None]:
+    """Strike a tensor as `Striker` does; how many elements changed, and what undoes it.
+
+    Raises:
+        Astray: The fault cannot strike it.
+    """
+    if fault.model == "bitflip" and len(fault.parameters) == 1 and "bit" in fault.parameters:
+        index = fault.elements.get("index") if isinstance(fault.elements, dict) else None
+        flipped = None
+        if type(index) is int:
+            flipped = faults.flip_one(tensor, fault.parameters["bit"], index)
+        if flipped is not None:
+            return flipped[0], 1, flipped[1]  # the other value of a bit is never the same
+    identity = (fault.id, 0, step, site.op, site.call, site.output, site.index)
+    generator = faults.generator(fault.seed, *identity, device=tensor.device)
+    try:
+        corruption = faults.corrupt(
+            tensor, fault.model, fault.parameters, fault.elements, generator
+        )
+        corruption.write_into(tensor)
+    except FaultError as error:
+        raise Astray(str(error)) from error
+    return corruption, corruption.changed, None
 
 
 def _injection(fault: Fault, site: Site, step: int, changed: int) -> Injection:

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import torch
 
 from fi_notebook.core.trace import Trace
-from fi_notebook.engine.bits import raw
+from fi_notebook.engine.bits import raw, same_memory
 
 __all__ = [
     "Barrier",
@@ -70,7 +70,6 @@ class Slot:
         offset: Where it begins in the storage.
         place: Number of this dtype, size, strides and offset among all on the tape.
         golden: The golden values, on memory of the tape; never to be written.
-        bits: The same as integers.
         whole: Whether it covers every byte of the storage.
     """
 
@@ -82,12 +81,13 @@ class Slot:
     offset: int
     place: int
     golden: torch.Tensor
-    bits: torch.Tensor
     whole: bool
 
     def equals(self, tensor: torch.Tensor) -> bool:
-        """Whether a tensor of this dtype has the golden bits."""
-        return torch.equal(self.bits, raw(tensor))
+        """Whether a tensor that fits has the golden bits."""
+        if self.whole:
+            return same_memory(self.golden, tensor)
+        return torch.equal(raw(self.golden), raw(tensor))
 
     def fits(self, tensor: torch.Tensor) -> bool:
         """Whether a tensor lies in its storage as this one did."""
@@ -151,7 +151,7 @@ class Memory:
 
     def equals(self, other: Memory) -> bool:
         """Whether all bits are the same."""
-        return self.nbytes == other.nbytes and torch.equal(self.bits, other.bits)
+        return self.nbytes == other.nbytes and same_memory(self.bits, other.bits)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -256,6 +256,7 @@ class Tape:
         looks: Every tensor that is looked at, in order.
         traces: The calls of each step, without statistics.
         nbytes: How much memory it takes.
+        scratch: Clean copies of versions that were struck before.
     """
 
     entries: list[TapeCall | Look | Barrier] = field(default_factory=list)
@@ -265,6 +266,7 @@ class Tape:
     looks: dict[LookKey, Slot] = field(default_factory=dict)
     traces: list[Trace] = field(default_factory=list)
     nbytes: int = 0
+    scratch: dict[tuple[int, int], Memory] = field(default_factory=dict)
 
     def add(self, entry: TapeCall | Look | Barrier, reads: Sequence[tuple[int, int]]) -> None:
         """Add an entry that reads some versions."""

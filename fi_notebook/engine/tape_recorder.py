@@ -19,7 +19,6 @@ from typing import Any
 import torch
 from torch.optim import Optimizer
 
-from fi_notebook.engine.bits import raw
 from fi_notebook.engine.collectives import is_collective
 from fi_notebook.engine.intercept import BACKWARD, Call, Interceptor, Watch
 from fi_notebook.engine.outputs import WORKSPACES, outputs, written
@@ -167,9 +166,9 @@ class TapeRecorder:
         version = len(self.tape.versions[number]) - 1
         geometry = (tensor.dtype, tensor.size(), tensor.stride(), tensor.storage_offset())
         golden = self.tape.versions[number][version].tensor(*geometry)
-        whole = tensor.numel() * tensor.element_size() == storage.nbytes()
+        whole = tensor.nbytes == storage.nbytes() and _is_dense(tensor)
         place = self._places.setdefault(geometry, len(self._places))
-        return Slot(number, version, *geometry, place, golden, raw(golden), whole)
+        return Slot(number, version, *geometry, place, golden, whole)
 
     def _note_root(self, call: Call) -> None:
         root = next(tensors_in(call.args), None)
@@ -236,6 +235,16 @@ class TapeRecorder:
         if isinstance(value, dict):
             return {key: self._slotted(item, reads) for key, item in value.items()}
         return value
+
+
+def _is_dense(tensor: torch.Tensor) -> bool:
+    """Whether no two elements share memory and there is no gap between them."""
+    expected = 1
+    for stride, size in sorted(zip(tensor.stride(), tensor.size(), strict=True)):
+        if size != 1 and stride != expected:
+            return False
+        expected *= size
+    return True
 
 
 def _bytes_of(storage: torch.UntypedStorage) -> torch.Tensor:
@@ -373,7 +382,9 @@ def verify(tape: Tape) -> str:
 
 
 def _repeats(tape: Tape, call: TapeCall) -> bool:
-    if not call.reads or call.refusal or call.func.overloadpacket.__name__.startswith(_BARE) or call.blind:
+    if not call.reads or call.refusal or call.blind:
+        return True
+    if call.func.overloadpacket.__name__.startswith(_BARE):
         return True
     if call.outputs and all(site.alias for site in call.outputs) and not call.writes:
         return True

@@ -26,6 +26,7 @@ from fi_notebook.faults import (
 from fi_notebook.faults.bits import describe_bit
 from fi_notebook.faults.corrupt import Corruption, apply, check_tensor, corrupt
 from fi_notebook.faults.elements import check_elements, selections
+from fi_notebook.faults.flip import flip_one
 from fi_notebook.faults.parameters import REQUIRED, Parameter
 from fi_notebook.faults.registry import (
     Context,
@@ -56,6 +57,7 @@ __all__ = [
     "corrupt",
     "describe_bit",
     "elements",
+    "flip_one",
     "generator",
     "get",
     "materialised",

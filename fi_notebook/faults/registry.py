@@ -239,11 +239,13 @@ def get(name: str) -> FaultModel:
     Raises:
         FaultError: There is none; names the nearest ones.
     """
-    known = names()
-    if name not in known:
+    _load_entry_points()
+    found = _registry.get(name) if isinstance(name, str) else None
+    if found is None:
+        known = names()
         hint = did_you_mean(str(name), known) or f"; expected one of {', '.join(known)}"
         raise FaultError(f"no fault model {name!r}{hint}")
-    return _registry[name]
+    return found
 
 
 def check(name: str, parameters: Mapping[str, Any]) -> dict[str, Any]:

@@ -57,6 +57,11 @@ class EndTensors:
             for name, tensor in tensors.items()
         }
 
+    @property
+    def names(self) -> list[str]:
+        """Names of the tensors."""
+        return list(self._values)
+
     @cached_property
     def _squares(self) -> dict[str, float]:
         return {name: float(np.square(v).sum()) for name, v in self._values.items()}

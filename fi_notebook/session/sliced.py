@@ -16,7 +16,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -26,8 +26,10 @@ import torch
 from fi_notebook.analysis.outcome import judge
 from fi_notebook.analysis.tolerance import Tolerance
 from fi_notebook.core.fault import Fault, FaultPlan
+from fi_notebook.core.masking import MECHANISMS
 from fi_notebook.core.run import (
     COMPARISON_COLUMNS,
+    EFFECTS,
     Comparison,
     Difference,
     Injection,
@@ -43,7 +45,7 @@ from fi_notebook.session.ends import Ends, EndTensors
 from fi_notebook.session.golden import GoldenRun
 from fi_notebook.session.stage import Stage
 
-__all__ = ["LeanRun", "Slices", "result_metrics"]
+__all__ = ["LeanRun", "Slices", "of_result", "result_metrics"]
 
 _KINDS = ("gradients", "parameters", "buffers", "optimizer_state", "result", "loss")
 
@@ -101,6 +103,7 @@ class Slices:
             for step in range(self.steps)
             for kind in _KINDS
         }
+        self._texts: dict[tuple[int, int], str] = {}
         self._columns = [_columns(len(found)) for found in self._traces]
 
     @classmethod
@@ -142,7 +145,9 @@ class Slices:
             TapeError: It is.
         """
         first, second = golden.result.loss, self.records[0].loss
-        if first is not None and float(first.double().real) != second and second == second:
+        if first is None or math.isnan(second):
+            return
+        if float(first.double().real) != second:
             raise TapeError("the step gave another loss the second time")
 
     @cached_property
@@ -169,22 +174,12 @@ class Slices:
     def run(self, fault: Fault, site: Site, step: int) -> LeanRun:
         """Strike one fault at the site and in the step that it chooses; see `replay`."""
         found = run_slice(self.tape, fault, site, step)
-        ends = self._ends(found)
-        records = tuple(self._record(n, ends) for n in range(self.steps))
-        comparison = self._compared(found, ends, step)
-        outcome = judge(
-            FaultPlan((fault,)),
-            (found.injection,),
-            (),
-            comparison,
-            self.records,
-            records,
-            tolerance=self._tolerance,
-            compared=step,
-            updated=self.steps - 1,
-        )
-        changed = found.injection.changed
-        before, after = _values(found) if changed else (math.nan, math.nan)
+        ends, records = self._ends(found), self.records
+        outcome = self._unseen(found, step)
+        if outcome is None:
+            records = tuple(self._record(n, ends) for n in range(self.steps))
+            outcome = self._judged(found, ends, records, fault, step)
+        before, after = _values(found) if found.injection.changed else (math.nan, math.nan)
         return LeanRun(
             outcome=outcome,
             injection=found.injection,
@@ -195,6 +190,51 @@ class Slices:
             calls=found.calls,
             early=found.last < self.tape.last_call,
         )
+
+    def _unseen(self, found: Sliced, step: int) -> Outcome | None:
+        """The outcome where nothing that is looked at differs; else it must be judged.
+
+        It is what `judge` says then: calls differ and the last one does not, and loss,
+        gradients and update are the golden ones.
+        """
+        rows = found.rows.get(step, [])
+        quiet = bool(rows) and rows[-1] < len(self._traces[step]) - 1
+        if found.looks or not quiet or not self._golden[self.steps - 1, "parameters"].names:
+            return None
+        injection, last = found.injection, self._site_text(step, rows[-1])
+        reached = f"{found.calls} call{'s' * (found.calls != 1)} that read it"
+        reason = (
+            f"{injection.fault} struck {injection.site} in step {step}; of the {reached}, directly "
+            f"or not, the last that differs is {last}, and every later call and the whole update "
+            "are bit-equal to the golden run"
+        )
+        return Outcome("masked_exact", reason, step)
+
+    def _site_text(self, step: int, row: int) -> str:
+        if (step, row) not in self._texts:
+            self._texts[step, row] = str(self._traces[step].site(row))
+        return self._texts[step, row]
+
+    def _judged(
+        self,
+        found: Sliced,
+        ends: Mapping[tuple[int, str], Ends],
+        records: tuple[StepRecord, ...],
+        fault: Fault,
+        step: int,
+    ) -> Outcome:
+        outcome = judge(
+            FaultPlan((fault,)),
+            (found.injection,),
+            (),
+            self._compared(found, ends, step),
+            self.records,
+            records,
+            tolerance=self._tolerance,
+            compared=step,
+            updated=self.steps - 1,
+        )
+        return outcome if self.has_loss(step) else of_result(outcome)
 
     def _ends(self, found: Sliced) -> dict[tuple[int, str], Ends]:
         """Everything that is left behind and differs, measured."""
@@ -229,6 +269,12 @@ class Slices:
         equal = columns["equal"].copy()
         equal[found.rows.get(step, [])] = False
         columns["equal"] = equal
+        masked = found.masked.get(step, [])
+        if masked:
+            effect, mechanism = columns["effect"].copy(), columns["mechanism"].copy()
+            effect[masked] = EFFECTS.index("masked")
+            mechanism[masked] = MECHANISMS.index("unknown")
+            columns |= {"effect": effect, "mechanism": mechanism}
         if found.infinite:
             infinite = columns["new_inf"].copy()
             infinite[found.infinite.get(step, [])] = 1
@@ -249,6 +295,14 @@ class Slices:
             ),
         )
 
+    def has_loss(self, step: int) -> bool:
+        """Whether a step has a loss; else what it returned is judged."""
+        return LookKey(step, "loss", "loss") in self.tape.looks
+
+    @cached_property
+    def _result(self) -> torch.Tensor | None:
+        return self.result_of(self.steps - 1)
+
     def result_of(self, step: int) -> torch.Tensor | None:
         """What a step without a loss returned first, in the golden run."""
         slot = self.tape.looks.get(LookKey(step, "result", "result 0"))
@@ -266,7 +320,7 @@ class Slices:
 
     def _loss_difference(self, step: int, ends: Mapping[tuple[int, str], Ends]) -> Difference:
         """The difference of the loss; where there is none, of what the step returned."""
-        if LookKey(step, "loss", "loss") in self.tape.looks:
+        if self.has_loss(step):
             loss = self._end(ends, step, "loss").differences[0]
             golden = self._loss(step, {})
             faulty = self._loss(step, ends)
@@ -280,7 +334,7 @@ class Slices:
     def _metrics(
         self, found: Sliced, records: tuple[StepRecord, ...], ends: Mapping[tuple[int, str], Ends]
     ) -> dict[str, Any]:
-        last, digests = records[-1], [f"{k}{e.digest}" for k, e in sorted(ends.items())]
+        last, digests = records[-1], [f"{k}{e.digest}" for k, e in ends.items()]
         metrics: dict[str, Any] = {
             "changed": found.injection.changed,
             "loss": last.loss,
@@ -289,23 +343,27 @@ class Slices:
             "parameter_distance": last.parameter_distance,
             "differing": sum(map(len, found.rows.values())),
             "calls": found.calls,
-            "digest": hashlib.sha256("/".join(digests).encode()).hexdigest()[:24],
+            "digest": hashlib.sha256("/".join(digests).encode()).hexdigest()[:24] if ends else "",
         }
         if self.steps > 1:
             metrics["losses"] = [record.loss for record in records]
-        golden = self.result_of(self.steps - 1)
+        golden = self._result
         if golden is not None:
-            key = LookKey(self.steps - 1, "result", "result 0")
-            metrics |= result_metrics(golden, found.looks.get(key))
+            faulty = found.looks.get(LookKey(self.steps - 1, "result", "result 0"))
+            metrics |= {"top1_changed": 0} if faulty is None else result_metrics(golden, faulty)
         return metrics
+
+
+def of_result(outcome: Outcome) -> Outcome:
+    """An outcome in whose sentence the result stands, where it is not of a loss."""
+    reason = outcome.reason.replace("the loss is", "the norm of the result is")
+    return replace(outcome, reason=reason.replace("the loss became", "the result became"))
 
 
 def result_metrics(golden: torch.Tensor, faulty: torch.Tensor | None) -> dict[str, Any]:
     """How many rows of a result (one per example) have another largest column."""
-    if golden.dim() != 2 or not golden.is_floating_point():
+    if faulty is None or golden.dim() != 2 or golden.shape != faulty.shape:
         return {}
-    if faulty is None:
-        return {"top1_changed": 0}
     return {"top1_changed": int((golden.argmax(1) != faulty.argmax(1)).sum())}
 
 
@@ -335,12 +393,11 @@ def _columns(count: int) -> dict[str, np.ndarray]:
 
 def _values(found: Sliced) -> tuple[float, float]:
     """The first changed element before and after, real part."""
-    corruption = found.corruption
-    row = 0
-    if len(corruption.before) > 1:
-        row = int((corruption.before != corruption.after).double().argmax())
-    before, after = corruption.before[row], corruption.after[row]
-    return float(before.double().real), float(after.double().real)
+    before, after = found.corruption.before, found.corruption.after
+    if len(before) > 1:
+        row = int((before != after).double().argmax())
+        before, after = before[row : row + 1], after[row : row + 1]
+    return float(before.tolist()[0].real), float(after.tolist()[0].real)
 
 
 def _check_stream(golden: Trace, again: Trace) -> None:

@@ -31,7 +31,7 @@ from fi_notebook.errors import FaultError, SiteError
 from fi_notebook.session.golden import GoldenRun
 from fi_notebook.session.keeping import Keeping
 from fi_notebook.session.replay import Replay
-from fi_notebook.session.sliced import LeanRun, Slices, result_metrics
+from fi_notebook.session.sliced import LeanRun, Slices, of_result, result_metrics
 from fi_notebook.session.stage import Stage
 
 __all__ = ["Trials"]
@@ -127,7 +127,7 @@ class Trials:
         known = None if self.slices is None else self.slices.against_result(step, returned)
         if known is not None and not run.error:
             comparison = replace(run.comparison, loss=known)
-            outcome = judge(
+            judged = judge(
                 run.plan,
                 run.injections,
                 run.not_injected,
@@ -139,6 +139,7 @@ class Trials:
                 compared=step,
                 updated=self.steps - 1,
             )
+            outcome = of_result(judged)
             assert self.slices is not None  # it knew the result
             golden = self.slices.result_of(self.steps - 1)
             faulty = returned.get("result 0")
@@ -157,7 +158,7 @@ class _Returned:
 
     stage: Stage
 
-    def __enter__(self) -> _Returned:
+    def __enter__(self) -> _Returned:  # noqa: PYI034  # Self is of Python 3.11
         self.tensors: dict[str, torch.Tensor] = {}
         self._step = self.stage.setup.step
         self.stage.setup = replace(self.stage.setup, step=self._telling(self._step))
