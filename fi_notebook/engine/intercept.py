@@ -17,7 +17,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import nn
@@ -201,6 +201,15 @@ class Watch:
             listener(optimizer)
 
 
+class _Facts(NamedTuple):
+    """What is the same for every call of an operator overload; holds it, so its id stays."""
+
+    func: Any
+    op: str
+    overload: str
+    in_place: bool
+
+
 class Interceptor(TorchDispatchMode):
     """The dispatch mode that names calls and tells observers.
 
@@ -217,10 +226,16 @@ class Interceptor(TorchDispatchMode):
         self.watch = watch
         self.observers = list(observers)
         self.row = 0
+        self._facts: dict[int, _Facts] = {}
 
     @classmethod
     def is_infra_mode(cls) -> bool:
         """Whether the mode belongs to torch itself; ours does not."""
+        return False
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Whether each call is to be shielded from compilation; `Entered` sees to that."""
         return False
 
     def __torch_dispatch__(
@@ -251,27 +266,25 @@ class Interceptor(TorchDispatchMode):
         watch = self.watch
         call = Call()
         call.func, call.args, call.kwargs = func, args, kwargs
-        call.op, call.overload = _names(func)
+        facts = self._facts.get(id(func)) or self._learn(func)
+        call.op, call.overload = facts.op, facts.overload
         call.row, self.row = self.row, self.row + 1
         call.step, call.micro_batch = watch.clock.step, watch.clock.micro_batch
         call.stack = watch.sources.capture(3)
         self._place(call)
         key = (call.op, call.counted)
-        watch.numbers[key] += 1
-        call.number = watch.numbers[key]
-        place = (call.phase, call.module, call.module_call, call.op, call.counted)
-        watch.ordinals[place] += 1
-        call.ordinal = watch.ordinals[place]
-        origin = Origin(
-            call.row,
-            call.op,
-            call.module,
-            call.module_call,
-            (call.stack,) if call.cause is None else (call.stack, *call.cause.stacks),
-            bool(schema_of(func).written),
-        )
-        watch.lineage.record(threading.get_ident(), origin)
+        call.number = watch.numbers[key] = watch.numbers[key] + 1
+        inside = (call.phase, call.module, call.module_call, call.op, call.counted)
+        call.ordinal = watch.ordinals[inside] = watch.ordinals[inside] + 1
+        stacks = (call.stack,) if call.cause is None else (call.stack, *call.cause.stacks)
+        place = (call.row, call.op, call.module, call.module_call, stacks, facts.in_place)
+        watch.lineage.record(threading.get_ident(), Origin._make(place))
         return call
+
+    def _learn(self, func: Any) -> _Facts:
+        """What is the same for every call of an operator; kept by id, as hashing is slow."""
+        facts = self._facts[id(func)] = _Facts(func, *_names(func), bool(schema_of(func).written))
+        return facts
 
     def _place(self, call: Call) -> None:
         """Phase, module, cause and parameter of a call."""

@@ -59,8 +59,9 @@ class SourceStacks:
     def __init__(self, name: Callable[[str], str | None] | None = None) -> None:
         """Start with the empty stack alone, as stack 0."""
         self._name = notebook_name if name is None else name
-        self._verdicts: dict[CodeType, int] = {}
-        self._ids: dict[tuple[object, ...], int] = {(): 0}
+        self._verdicts: dict[int, int] = {}
+        self._alive: list[CodeType] = []
+        self._ids: dict[tuple[int, ...], int] = {(): 0}
         self._codes: list[tuple[tuple[CodeType, int], ...]] = [()]
         self._names: dict[str, str] = {}
         self._frames: dict[int, tuple[Frame, ...]] = {0: ()}
@@ -80,18 +81,19 @@ class SourceStacks:
         (a person's own lines are among what it runs) for this call.
         """
         frame: FrameType | None = sys._getframe(depth)
+        innermost = frame
         self.asking_for_gradients = self.recomputing = in_engine = False
-        key: list[object] = []
-        kept: list[tuple[CodeType, int]] = []
+        key: list[int] = []
         verdicts = self._verdicts
         while frame is not None:
             code = frame.f_code
-            verdict = verdicts.get(code)
+            verdict = verdicts.get(id(code))  # hashing the code itself would read all of it
             if verdict is None:
-                verdict = verdicts[code] = _judge(code)
-            if verdict == _KEEP:
+                verdict = self._judged(code)
+            if verdict == _SKIP:
+                pass
+            elif verdict == _KEEP:
                 key += (id(code), frame.f_lasti)
-                kept.append((code, frame.f_lineno))
             elif verdict == _STOP:
                 break
             elif verdict == _GRADIENT:
@@ -99,15 +101,24 @@ class SourceStacks:
             elif verdict == _ENGINE:
                 in_engine = True  # what is further out asked for this backward
             elif verdict == _RECOMPUTE and not in_engine:
-                self.recomputing, self.recompute_has_lines = True, bool(kept)
+                self.recomputing, self.recompute_has_lines = True, bool(key)
             frame = frame.f_back
-        return self._intern(tuple(key), kept)
+        known = self._ids.get(tuple(key))
+        return self._intern(tuple(key), innermost) if known is None else known
 
-    def _intern(self, key: tuple[object, ...], kept: list[tuple[CodeType, int]]) -> int:
-        number = self._ids.get(key)
-        if number is None:
-            number = self._ids[key] = len(self._codes)
-            self._codes.append(tuple(kept))
+    def _judged(self, code: CodeType) -> int:
+        self._alive.append(code)  # so that no other code is given its id
+        verdict = self._verdicts[id(code)] = _judge(code)
+        return verdict
+
+    def _intern(self, key: tuple[int, ...], frame: FrameType | None) -> int:
+        kept: list[tuple[CodeType, int]] = []
+        while frame is not None and 2 * len(kept) < len(key):
+            if self._verdicts[id(frame.f_code)] == _KEEP:
+                kept.append((frame.f_code, frame.f_lineno))
+            frame = frame.f_back
+        number = self._ids[key] = len(self._codes)
+        self._codes.append(tuple(kept))
         return number
 
     def frames(self, number: int) -> tuple[Frame, ...]:
