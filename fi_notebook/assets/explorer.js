@@ -1975,13 +1975,13 @@ function askPreview(store, place, problem) {
 function previewTable(found) {
   if (found.note) return h("div.note", null, found.note);
   return h("div", null, h("div.note", null, `preview: ${plural(found.changed, "element")} would change`),
-    elementTable(found.elements.slice(0, 4), found.dtype));
+    elementTable(found.elements.slice(0, 4), found.dtype, "preview"));
 }
 
 /** Elements before and after, with the bits that differ. @param {string} dtype */
-function elementTable(elements, dtype) {
+function elementTable(elements, dtype, label = "changed elements") {
   return table(["element", "before", "after", "bits"], elements.map(({ index, before, after, bits }) => [
-    h("span.num", null, `[${index.join(", ")}]`), figure(before), figure(after), bitsCell(bits, dtype)]), "changed elements");
+    h("span.num", null, `[${index.join(", ")}]`), figure(before), figure(after), bitsCell(bits, dtype)]), label);
 }
 
 /** @param {(string | null)[]} bits @param {string} dtype */
