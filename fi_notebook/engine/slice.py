@@ -247,7 +247,7 @@ class _Slice:
                 self.generator = torch.get_rng_state()
             torch.set_rng_state(call.draws[0])
         try:
-            result = call.func(*args, **kwargs)
+            result = call.made(args, kwargs)
         except Exception as error:
             raise Astray(f"{call.name} raised {error!r}") from error
         if call.draws is not None and not torch.equal(torch.get_rng_state(), call.draws[1]):

@@ -191,6 +191,7 @@ class TapeCall:
         blind: Whether its outputs do not depend on the values that it reads.
         workspaces: Outputs without values of their own.
         refusal: Why it must not be carried out alone, or ``""``.
+        grad: Whether gradients were on; some kernels ask for it.
         nested: Whether an argument is a list or dictionary that holds slots.
     """
 
@@ -207,7 +208,14 @@ class TapeCall:
     blind: bool
     workspaces: tuple[int, ...]
     refusal: str
+    grad: bool
     nested: bool
+
+    def made(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        """Make the call; the caller puts the grad mode back."""
+        if torch.is_grad_enabled() != self.grad:
+            torch._C._set_grad_enabled(self.grad)
+        return self.func(*args, **kwargs)
 
     def filled(self, tensors: dict[int, torch.Tensor]) -> tuple[list[Any], dict[str, Any]]:
         """The arguments, with each slot replaced: by the tensor of its ``id``, else golden."""

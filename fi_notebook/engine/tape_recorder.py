@@ -131,6 +131,7 @@ class TapeRecorder:
             blind=call.op in BLIND,
             workspaces=WORKSPACES.get(call.op, ()),
             refusal=_refusal(call),
+            grad=torch.is_grad_enabled(),
             nested=any(True for _ in slots_in([v for v in args if type(v) is not Slot]))
             or any(True for _ in slots_in(kwargs)),
         )
@@ -394,7 +395,7 @@ def _repeats(tape: Tape, call: TapeCall) -> bool:
     if call.draws is not None:
         torch.set_rng_state(call.draws[0])
     args, kwargs = call.filled(tensors)
-    result = call.func(*args, **kwargs)
+    result = call.made(args, kwargs)
     if not all(copies[number].equals(tape.versions[number][after]) for number, after in written_to):
         return False
     made = outputs(call.func, args, kwargs, result)

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import _disable_current_modes
 
 from fi_notebook.analysis.outcome import judge
 from fi_notebook.analysis.tolerance import Tolerance
@@ -170,7 +171,8 @@ class _Returned:
     def _telling(self, step: Callable[..., Any]) -> Callable[..., Any]:
         def told(*args: Any) -> Any:
             returned = step(*args)
-            found = (tensor.detach() for tensor in tensors_in((returned,)))
+            with _disable_current_modes():  # looking is no call of the step
+                found = [tensor.detach() for tensor in tensors_in((returned,))]
             self.tensors = {f"result {place}": tensor for place, tensor in enumerate(found)}
             return returned
 
