@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -42,6 +43,10 @@ __all__ = [
     "run_step",
     "takes_step_number",
 ]
+
+
+_OF_COMPILED_MODULES = "Using `torch.compile.module.` when there are global hooks"
+"""What torch says of our hooks, to a person who put on none; they know such modules."""
 
 
 @dataclass(frozen=True)
@@ -246,7 +251,9 @@ def observed(setup: Setup, number: int, mode: Interceptor) -> Any:
     try:
         entered = Entered(mode)
         try:
-            return run_user_step(setup, number)
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", _OF_COMPILED_MODULES, UserWarning)
+                return run_user_step(setup, number)
         finally:
             entered.leave()
     finally:

@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import zip_longest
-from typing import Any
+from typing import Any, SupportsFloat
 
 import torch
 
@@ -34,7 +34,7 @@ from fi_notebook.session.stage import Stage
 
 __all__ = ["Evaluate", "Replay"]
 
-Evaluate = Callable[[torch.nn.Module], Mapping[str, float] | float]
+Evaluate = Callable[[torch.nn.Module], Mapping[str, SupportsFloat] | SupportsFloat]
 
 REPEATABLE = 1e-3
 """Relative L2 up to which golden against golden is noise; beyond, the step does not repeat."""
