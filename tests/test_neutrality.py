@@ -56,7 +56,7 @@ def _mlp_with(make: Callable[[Any], optim.Optimizer], dtype: torch.dtype = torch
             return loss
 
         def step() -> Any:
-            loss: Any = optimizer.step(closure)
+            loss: Any = optimizer.step(closure)  # type: ignore[arg-type]  # it says float, and gives a tensor
             return loss.detach()
 
         return Recipe(model, [optimizer], step)
