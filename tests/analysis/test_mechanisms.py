@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fi_notebook.analysis.align import align
+from fi_notebook.analysis.compare import build
+from fi_notebook.analysis.mechanisms import Death, deaths, deaths_words, growth_words
+from fi_notebook.core.masking import DIED_OF, MECHANISMS, Evidence
+from fi_notebook.core.run import COMPARISON_COLUMNS, Comparison
+from tests.records import EQUAL_LOSS
+from tests.traces import Call
+from tests.traces import build as trace_of
+
+SEEN, FIRST, OTHERS = Evidence.SEEN, Evidence.FIRST, Evidence.OTHERS
+
+
+def masked(
+    op: str, evidence: Evidence = SEEN | FIRST, *, changed: int = 1, **call: str
+) -> Comparison:
+    """A struck Linear whose error the next call masks."""
+    trace = trace_of(
+        Call("addmm", "fc"),
+        Call("bernoulli_", "drop"),
+        Call(op, "act", inputs=(0, 1), **call),  # type: ignore[arg-type]  # words only
+    )
+    measures = {"changed": np.array([changed, 0, 0.0]), "relative_l2": np.array([0.5, 0, 0])}
+    seen = np.array([0, 0, evidence], dtype=np.uint8)
+    return build(trace, trace, align(trace, trace), measures, loss=EQUAL_LOSS, evidence=seen)
+
+
+@pytest.mark.parametrize(
+    ("op", "evidence", "expected"),
+    [
+        ("relu", Evidence(0), "ReLU at zero"),
+        ("relu_", Evidence(0), "ReLU at zero"),
+        ("threshold_backward", SEEN | FIRST, "ReLU at zero"),
+        ("threshold_backward", SEEN | OTHERS, "comparison"),
+        ("max_pool2d_with_indices", Evidence(0), "pooling"),
+        ("clamp_", Evidence(0), "clipping"),
+        ("tanh", SEEN | FIRST | Evidence.LIMIT, "saturation"),
+        ("tanh", SEEN | FIRST, "rounding"),
+        ("tanh", Evidence(0), "unknown"),
+        ("tanh_backward", SEEN | FIRST | Evidence.ZERO, "saturation"),
+        ("mul", SEEN | FIRST | Evidence.FACTOR, "dropout mask"),
+        ("mul", SEEN | FIRST, "rounding"),
+        ("mul", Evidence(0), "unknown"),
+        ("_softmax", SEEN | FIRST, "rounding"),
+        ("masked_fill", Evidence(0), "mask"),
+        ("copy_", SEEN | FIRST, "overwritten"),
+        ("copy_", FIRST, "overwritten"),
+        ("copy_", SEEN | OTHERS, "unknown"),  # of the same dtype: nothing to round
+        ("abs", SEEN | FIRST | Evidence.SIGN, "sign dropped"),
+        ("add", SEEN | FIRST, "cancelling or rounding"),
+        ("add", SEEN | FIRST | Evidence.NONFINITE, "already NaN or Inf"),
+        ("argmax", Evidence(0), "comparison"),
+        ("zero_", Evidence(0), "overwritten"),
+        ("somebodys::operator", SEEN | FIRST, "unknown"),
+        ("convolution", SEEN | FIRST, "unknown"),
+    ],
+)
+def test_the_mechanism_of_a_masking_call(op: str, evidence: Evidence, expected: str) -> None:
+    """From the operator, and from what was seen; unknown rather than a guess."""
+    compared = masked(op, evidence)
+    assert compared.effect(2) == "masked"
+    assert compared.mechanism(2) == expected
+    assert deaths(compared) == [Death(2, expected)]
+    assert deaths_words(compared) == f"the error died in {op}*1 ({DIED_OF[expected]})"
+
+
+def test_a_cast_rounds_only_where_it_has_fewer_bits() -> None:
+    """float32 to bfloat16 rounds; to itself it does not."""
+    assert masked("_to_copy", Evidence(0), dtype="bfloat16").mechanism(2) == "rounding in a cast"
+    assert masked("_to_copy", Evidence(0)).mechanism(2) == "unknown"
+
+
+def test_normalisation_takes_out_what_all_elements_share() -> None:
+    """6 of 6 elements changed: a shift or a scale; 1 of 6 was rounded away."""
+    assert masked("native_layer_norm", changed=6).mechanism(2) == "normalisation"
+    assert masked("native_layer_norm", changed=1).mechanism(2) == "rounding"
+
+
+def test_a_call_that_reads_shapes_masks_nothing() -> None:
+    """``zeros_like`` of a struck tensor is not masked, and not introduced either."""
+    compared = masked("zeros_like")
+    assert compared.effect(2) == "equal"
+    assert deaths_words(compared) == ""
+
+
+def test_many_deaths_are_told_by_the_first_and_the_last() -> None:
+    """Three calls; two would both be named."""
+    trace = trace_of(
+        Call("addmm", "fc"),
+        *(Call(op, "act", inputs=(0,)) for op in ("relu", "clamp", "argmax")),
+    )
+    measures = {"changed": np.array([1, 0, 0, 0.0]), "relative_l2": np.array([0.5, 0, 0, 0])}
+    compared = build(trace, trace, align(trace, trace), measures, loss=EQUAL_LOSS)
+    assert deaths_words(compared) == (
+        f"the error died in 3 calls, first in relu*1 ({DIED_OF['ReLU at zero']}), "
+        f"last in argmax*1 ({DIED_OF['comparison']})"
+    )
+
+
+def test_growth_names_the_call_and_the_factor() -> None:
+    """From 0.011 to 0.4: 36.36 times."""
+    trace = trace_of(Call("addmm", "fc"), Call("log", "act", inputs=(0,)))
+    measures = {"changed": np.array([6, 6.0]), "relative_l2": np.array([0.011, 0.4])}
+    compared = build(trace, trace, align(trace, trace), measures, loss=EQUAL_LOSS)
+    assert compared.columns["growth"][1] == pytest.approx(0.4 / 0.011)
+    assert growth_words(compared) == (
+        "the error grew most in log*1:0 (36.36 times, from 0.011 to 0.4)"
+    )
+    assert growth_words(masked("relu")) == ""
+
+
+def test_every_mechanism_has_its_words_and_a_code() -> None:
+    """Codes fit the column; the first means that nothing was masked."""
+    assert MECHANISMS[0] == ""
+    assert len(MECHANISMS) <= 256
+    assert COMPARISON_COLUMNS["mechanism"] is np.uint8

@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from fi_notebook.engine.measure import compare_kept
+from fi_notebook.engine.spill import Spill
+from fi_notebook.engine.store import SAMPLE, SiteKey, ValueStore, budget_of, sampled
+
+LARGE = torch.arange(3.0 * SAMPLE)  # 768 KiB; every third element is sampled: 256 KiB
+SMALL = torch.arange(100.0)  # 400 bytes
+
+
+def key(n: int) -> SiteKey:
+    """The key of ``relu*n:0``."""
+    return ("relu", True, n, 0, -1)
+
+
+def test_whole_while_it_fits() -> None:
+    """768 KiB and 400 bytes in 1 MiB."""
+    store = ValueStore(1 << 20)
+    store.add(key(1), 0, LARGE)
+    store.add(key(2), 1, SMALL)
+    assert store.used == LARGE.numel() * 4 + 400
+    assert store.report()["exact"]
+
+
+def test_the_largest_gives_way_to_smaller_ones() -> None:
+    """Where 400 bytes no longer fit, the 768 KiB become a sample of 65,536 elements."""
+    store = ValueStore(LARGE.numel() * 4)
+    store.add(key(1), 0, LARGE)
+    store.add(key(2), 1, SMALL)
+    assert store.used == SAMPLE * 4 + 400
+    assert [store.kept[key(n)].exact for n in (1, 2)] == [False, True]
+    sample = store.kept[key(1)].sample
+    assert sample is not None
+    assert sample.tolist() == list(range(0, 3 * SAMPLE, 3))
+
+
+def test_the_budget_is_never_passed() -> None:
+    """Ten tensors of 768 KiB in 1 MiB: four samples of 256 KiB, the others by hash."""
+    store = ValueStore(1 << 20)
+    for n in range(10):
+        store.add(key(n), n, LARGE + n)
+        assert store.used <= store.budget
+    report = store.report()
+    assert (report["whole"], report["sampled"], report["hashed"]) == (0, 4, 6)
+
+
+def test_some_sites_are_whole_whatever_the_budget() -> None:
+    """And counted beside it."""
+    store = ValueStore(0, always={key(1)})
+    store.add(key(1), 0, LARGE)
+    assert (store.used, store.beyond) == (0, LARGE.numel() * 4)
+    assert store.kept[key(1)].exact
+
+
+def test_only_what_was_asked_for() -> None:
+    """A store for one site keeps nothing else."""
+    store = ValueStore(1 << 20, always={key(1)}, only=True)
+    store.add(key(1), 0, SMALL)
+    store.add(key(2), 1, SMALL)
+    assert list(store.kept) == [key(1)]
+
+
+def test_a_sample_has_at_least_its_size_at_fixed_places() -> None:
+    """Of 2 * 65,536 - 1 elements all, of 2 * 65,536 every other one."""
+    assert sampled(torch.zeros(2 * SAMPLE - 1)).numel() == 2 * SAMPLE - 1
+    assert sampled(torch.zeros(2 * SAMPLE)).numel() == SAMPLE
+
+
+def test_a_hash_alone_tells_whether_and_a_sample_how_far() -> None:
+    """All doubled: relative L2 1 by sample; not measured by hash; equal is exact by either."""
+    for budget, expected in ((SAMPLE * 4, 1.0), (0, None)):
+        store = ValueStore(budget)
+        store.add(key(1), 0, LARGE)
+        kept = store.kept[key(1)]
+        equal = compare_kept(kept, LARGE.clone())
+        assert (equal.equal, equal.exact) == (True, True)
+        found = compare_kept(kept, LARGE * 2)
+        assert (found.equal, found.exact) == (False, False)
+        assert found.numel == LARGE.numel()
+        if expected is None:
+            assert found.relative_l2 != found.relative_l2  # NaN: left to the statistics
+        else:
+            assert found.relative_l2 == pytest.approx(expected)
+            assert found.changed == LARGE.numel() - 3  # of the sample all but the 0: times 3
+
+
+def test_spilled_tensors_are_exact(tmp_path: Path) -> None:
+    """bfloat16 and bool come back bit for bit; complex stays a sample."""
+    spill = Spill(tmp_path / "golden.safetensors")
+    store = ValueStore(0, spill=spill)
+    tensors = [SMALL.bfloat16(), SMALL > 3, SMALL * 1j]
+    for n, tensor in enumerate(tensors):
+        store.add(key(n), n, tensor)
+    spill.finish()
+    kept = [store.kept[key(n)] for n in range(3)]
+    assert [k.exact for k in kept] == [True, True, False]
+    for k, tensor in zip(kept[:2], tensors[:2], strict=True):
+        assert k.whole is not None
+        assert torch.equal(k.whole, tensor)
+    assert store.report()["spilled"] == 200 + 100
+    assert compare_kept(kept[0], (SMALL + 1).bfloat16()).exact
+
+
+def test_auto_is_a_share_of_what_is_free() -> None:
+    """Never more than 2 GiB."""
+    assert 0 < budget_of("auto") <= 2 << 30
+    assert budget_of(7) == 7
