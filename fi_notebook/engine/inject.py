@@ -20,6 +20,7 @@ from dataclasses import replace
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from fi_notebook import faults
 from fi_notebook.core.fault import Fault
@@ -40,7 +41,7 @@ from fi_notebook.engine.outputs import (
 )
 from fi_notebook.engine.ranks import RankStriker, gives
 from fi_notebook.engine.stats import dtype_name, tensor_stats
-from fi_notebook.engine.storages import StorageMap, storage_of, tensors_in
+from fi_notebook.engine.storages import StorageMap, local_part, storage_of, tensors_in
 from fi_notebook.engine.stored import StoredStriker
 from fi_notebook.errors import FaultError
 
@@ -175,10 +176,9 @@ class Striker:
 
     def _strike(self, aim: Aim, call: Call, output: Output, result: Any) -> Any:
         """Strike one output, and give the result as others shall see it."""
-        struck = self.strike_output(
-            aim, call, output, lambda: self.corruption(aim.fault, call, output)
-        )
-        if struck is None or struck is output.tensor:
+        part = replace(output, tensor=local_part(output.tensor))
+        struck = self.strike_output(aim, call, part, lambda: self.corruption(aim.fault, call, part))
+        if struck is None or struck is part.tensor:
             return result
         self._struck_views.set(output.tensor, len(self.injections) - 1)
         self._struck_views.set(struck, len(self.injections) - 1)
@@ -217,6 +217,7 @@ class Striker:
             tensor does not allow the fault.
         """
         try:
+            _refuse_wrapper(tensor)
             with torch.no_grad():
                 corruption = corrupt()
         except FaultError as error:
@@ -230,7 +231,11 @@ class Striker:
         return corruption, struck
 
     def corruption(self, fault: Fault, call: Call, output: Output) -> faults.Corruption:
-        """What a fault does to an output."""
+        """What a fault does to an output.
+
+        Raises:
+            FaultError: The fault cannot strike this tensor.
+        """
         generator = self.generator(fault, call, output, device=output.tensor.device)
         return faults.corrupt(
             output.tensor,
@@ -322,6 +327,12 @@ def site_of(call: Call, output: Output, watch: Watch) -> Site:
         dtype=dtype_name(output.tensor.dtype),
         shape=tuple(output.tensor.shape),
     )
+
+
+def _refuse_wrapper(tensor: torch.Tensor) -> None:
+    """A tensor that holds others has no values of its own."""
+    if is_traceable_wrapper_subclass(tensor):
+        raise FaultError(f"a {type(tensor).__name__} wraps other tensors, which can be struck")
 
 
 def _kind(call: Call, output: Output) -> str:

@@ -13,15 +13,25 @@ from typing import Any, Generic, TypeVar
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
-__all__ = ["StorageMap", "storage_of", "tensors_in"]
+__all__ = ["StorageMap", "local_part", "storage_of", "tensors_in"]
 
 T = TypeVar("T")
+
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
+
+
+def local_part(tensor: torch.Tensor) -> torch.Tensor:
+    """The plain tensor that a distributed tensor keeps on this rank; any other as it is."""
+    if type(tensor) in _PLAIN:
+        return tensor
+    part = getattr(tensor, "_local_tensor", tensor)
+    return part if isinstance(part, torch.Tensor) else tensor
 
 
 def storage_of(tensor: torch.Tensor) -> torch.UntypedStorage | None:
     """The storage of a tensor, or None for kinds that have none (sparse, wrappers, lazy)."""
     try:
-        return tensor.untyped_storage()
+        return local_part(tensor).untyped_storage()
     except (NotImplementedError, RuntimeError, ValueError):
         return None
 

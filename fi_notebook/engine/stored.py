@@ -29,6 +29,7 @@ from fi_notebook.core.site import Site
 from fi_notebook.engine.aim import Aim
 from fi_notebook.engine.intercept import Watch
 from fi_notebook.engine.stats import dtype_name
+from fi_notebook.engine.storages import local_part
 
 if TYPE_CHECKING:
     from fi_notebook.engine.inject import Striker
@@ -94,9 +95,9 @@ class StoredStriker:
             return
         with _disable_current_modes():
             for name, module, tensor in found:
-                if fnmatchcase(name, aim.fault.target.op) and _in_modules(aim, module):
+                if fnmatchcase(name, aim.fault.target.op) and _in_modules(aim, module, name):
                     aim.reached += 1
-                    self._strike(aim, name, module, tensor, step)
+                    self._strike(aim, name, module, local_part(tensor.detach()), step)
 
     def _strike(self, aim: Aim, name: str, module: str, tensor: torch.Tensor, step: int) -> None:
         fault, kind = aim.fault, aim.fault.target.kind
@@ -117,14 +118,14 @@ class StoredStriker:
             aim,
             site,
             step,
-            tensor.detach(),
+            tensor,
             "stored",
             lambda: faults.corrupt(
-                tensor.detach(), fault.model, fault.parameters, fault.elements, generator
+                tensor, fault.model, fault.parameters, fault.elements, generator
             ),
         )
         if hit is not None and fault.scope == "value":
-            self._to_undo.append((kind, hit[0], tensor.detach()))
+            self._to_undo.append((kind, hit[0], tensor))
 
 
 def _comes_up(seed: int, probability: float, identity: tuple[Any, ...]) -> bool:
@@ -135,9 +136,9 @@ def _comes_up(seed: int, probability: float, identity: tuple[Any, ...]) -> bool:
     )
 
 
-def _in_modules(aim: Aim, module: str) -> bool:
+def _in_modules(aim: Aim, module: str, name: str) -> bool:
     modules = aim.fault.modules
-    return modules is None or any(module_matches(pattern, (module,)) for pattern in modules)
+    return modules is None or any(module_matches(pattern, (module, name)) for pattern in modules)
 
 
 def _reversed(corruption: faults.Corruption) -> faults.Corruption:

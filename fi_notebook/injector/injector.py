@@ -100,7 +100,7 @@ class Injector:
         self._begin_at(start_step)
         self._log = CallLog(self.plan, self._watch, verbosity or self.plan.verbosity)
         self._mode = Interceptor(self._watch, [self._log, self._striker])
-        self._watch.begins.append(self._on_forward)
+        self._watch.begins.insert(0, self._on_forward)
         self._watch.optimizer_ends.append(self._on_update)
         self._watch.install()
         self._hook_warning = HookWarning()

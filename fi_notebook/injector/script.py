@@ -47,10 +47,11 @@ def run_script(
         The injector, closed, with what it did.
 
     Raises:
+        PlanError: The config cannot be read; the script has not begun.
         SessionError: No such model trained.
         SystemExit: The script ended so.
     """
-    attached = _Attach(config, model, options)
+    attached = _Attach(FaultPlan.load(config), model, options)
     handle = register_module_forward_pre_hook(attached)
     argv, path = sys.argv, list(sys.path)
     sys.argv = [str(script), *args]
@@ -71,14 +72,9 @@ def run_script(
 class _Attach:
     """The hook that waits for the model."""
 
-    def __init__(
-        self,
-        config: str | Path | Mapping[str, Any] | FaultPlan,
-        model: str | None,
-        options: dict[str, Any],
-    ) -> None:
+    def __init__(self, plan: FaultPlan, model: str | None, options: dict[str, Any]) -> None:
         self.injector: Injector | None = None
-        self._config, self._model, self._options = config, model, options
+        self._plan, self._model, self._options = plan, model, options
         self._classes: set[str] = set()
 
     def __call__(self, module: nn.Module, _inputs: Any) -> None:
@@ -87,7 +83,7 @@ class _Attach:
         self._classes.add(type(module).__name__)
         if self._model not in (None, type(module).__name__):
             return
-        self.injector = Injector(self._config, model=module, **self._options)
+        self.injector = Injector(self._plan, model=module, **self._options)
         self.injector.attach_to_running_forward()
 
     @staticmethod

@@ -13,7 +13,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed import _functional_collectives as functional
 
-from fi_notebook import Injector
+from fi_notebook import Injector, Session
 
 Plan = dict[str, Any]
 distributed: Any = dist  # much of it is unannotated
@@ -289,3 +289,56 @@ def sharded(rank: int, size: int, plan: Plan, steps: int) -> Any:
             optimizer.step()
             optimizer.zero_grad()
     return {"outputs": outputs, "gradients": gradients, **_told(injector)}
+
+
+def sharded_update(rank: int, size: int, plan: Plan) -> Any:
+    """The weight of `sharded` after one step; each rank's own rows."""
+    from torch.distributed.fsdp import fully_shard
+
+    model: Any = nn.Sequential(nn.Linear(1, 4, bias=False))
+    nn.init.ones_(model[0].weight)
+    fully_shard(model, mesh=distributed.init_device_mesh("cpu", (size,)))
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0, foreach=False)
+    with Injector(plan, model=model) as injector:
+        out = model(torch.full((1, 1), rank + 1.0))
+        out.sum().backward()
+        optimizer.step()
+    weight = _numbers(model[0].weight.to_local().detach())
+    return {"output": _numbers(out.detach()), "weight": weight, **_told(injector)}
+
+
+def traced(rank: int, size: int) -> Any:
+    """A session's golden run and replay of a step with collectives and point-to-point calls."""
+    model, x = _ones_model()
+    nn.init.ones_(model.weight)  # type: ignore[arg-type]
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def step() -> Tensor:
+        out = model(x)
+        total = out.detach().clone() * (rank + 1)
+        work = dist.all_reduce(total, async_op=True)
+        buffer, value = torch.zeros(1), torch.full((1,), rank + 1.0)
+        works = [
+            distributed.irecv(buffer, (rank - 1) % size),
+            distributed.isend(value, (rank + 1) % size),
+            work,
+        ]
+        for one in works:
+            one.wait()
+        loss = (out * (total + buffer)).sum()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        return loss
+
+    session = Session(step, model=model, optimizer=optimizer)
+    trace = session.trace()
+    summed = trace.row("c10d::allreduce_*1:0[0]")
+    session.arm("c10d::allreduce_*1", "drop_rank", rank=1)
+    run = session.replay()
+    return {
+        "sum": trace.stats(summed).max,
+        "losses": [run.golden[0].loss, run.faulty[0].loss],
+        "noise": run.noise is None or run.noise.equal,
+        "struck": [str(i.site) for i in run.injections],
+    }

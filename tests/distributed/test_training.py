@@ -99,3 +99,71 @@ def test_fsdp2_scatters_without_one_rank(two: Pool) -> None:
     plan = _plan("c10d::_reduce_scatter_base_", "drop_rank", parameters={"rank": 1}, steps=[0])
     answers = two.run("sharded", plan=plan, steps=2)
     assert [a["gradients"] for a in answers] == [[[0.5] * 2, [1.5] * 2]] * 2
+
+
+@pytest.mark.parametrize(
+    ("model", "factor"), [("drop_rank", 0), ("duplicate_rank", 2), ("corrupt_rank", -1)]
+)
+def test_four_replicas(four: Pool, model: str, factor: float) -> None:
+    """Of (1 + 2 + 3 + 4) / 4 = 2.5 times the gradient, rank 1's 2 counts 0, 2 or -1 times."""
+    plan = _plan("c10d::allreduce_", model, parameters={"rank": 1}, steps=[1])
+    answers = four.run("data_parallel", plan=plan, steps=2)
+    clean, wrong = 2.5, (8 + factor * 2) / 4
+    expected = [[[mean * 1, mean * 2], [mean * 3, mean * 4]] for mean in (clean, wrong)]
+    assert [a["gradients"] for a in answers] == [expected] * 4
+    assert [bool(a["struck"]) for a in answers] == [False, True, False, False]
+
+
+def test_four_shards(four: Pool) -> None:
+    """Rank 1 gives its row times 10 and is left out of the gradient: (1 + 3 + 4) / 4 = 2."""
+    gather = {
+        "target": "c10d::_allgather_base_*1",
+        "model": "scale",
+        "parameters": {"factor": 10},
+        "ranks": [1],
+        "scope": "contribution",
+    }
+    scatter = {
+        "target": "c10d::_reduce_scatter_base_",
+        "model": "drop_rank",
+        "parameters": {"rank": 1},
+    }
+    plan = {"version": 2, "faults": [gather, scatter], "verbosity": "quiet"}
+    answers = four.run("sharded", plan=plan, steps=1)
+    assert [a["outputs"] for a in answers] == [[[r, 10 * r, r, r]] for r in (1, 2, 3, 4)]
+    assert [a["gradients"] for a in answers] == [[[2.0]]] * 4
+
+
+# One step of the two shards from w = 1: gradient 1.5, lr = 1, so w = -0.5.
+
+
+@pytest.mark.parametrize(
+    ("target", "output", "weight"),
+    [
+        ("add_", [2.0] * 4, [-5.0, -5.0]),  # the result of the update times 10
+        ("grad:0.weight", [2.0] * 4, [-14.0, -14.0]),  # 1 - 10 * 1.5
+        ("param:0.weight", [2.0, 2.0, 20.0, 20.0], [-0.5, -0.5]),  # transient
+    ],
+)
+def test_a_rank_strikes_its_own_shard(
+    two: Pool, target: str, output: list[float], weight: list[float]
+) -> None:
+    """Rank 1 scales its part of a sharded tensor by 10; rank 0 keeps its own."""
+    phases = {} if ":" in target else {"phases": ["optimizer"]}
+    plan = _plan(target, "scale", parameters={"factor": 10}, ranks=[1], **phases)
+    answers = two.run("sharded_update", plan=plan)
+    assert [a["weight"] for a in answers] == [[-0.5, -0.5], weight]
+    assert answers[1]["output"] == output
+    assert len(answers[1]["struck"]) == 1
+
+
+def test_a_session_traces_and_replays_collectives(two: Pool) -> None:
+    """The sum of 1 and 2 is traced as 3 though nobody had waited; dropping rank 1 gives 1.
+
+    The loss on rank r is 1 * (sum + what the other sent): 3 + 2 and 3 + 1, then 1 + 2 and 1 + 1.
+    """
+    answers = two.run("traced")
+    assert [a["sum"] for a in answers] == [3.0, 3.0]
+    assert [a["losses"] for a in answers] == [[5.0, 3.0], [4.0, 2.0]]
+    assert all(a["noise"] for a in answers)
+    assert [a["struck"] for a in answers] == [[], ["c10d::allreduce_*1:0[0]"]]
