@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -12,6 +15,7 @@ from fi_notebook.injector import run_script
 from tests.injector.helpers import plan, sites
 from tests.tools import leaks
 
+ROOT = Path(__file__).parents[2]
 SCRIPT = Path(__file__).parent / "scripts" / "plain.py"
 
 
@@ -63,8 +67,24 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _written(config: dict[str, object]) -> Path:
-    import json
-
     path = Path("injector.json")
     path.write_text(json.dumps(config))
     return path
+
+
+@pytest.mark.parametrize("chosen", [[], ["--model", "Student"]])
+def test_the_command_line(chosen: list[str]) -> None:
+    """``fi-notebook run PLAN SCRIPT -- ARGS`` trains, strikes, and ends with the report."""
+    plan_file = _written(plan("addmm*1:0", "zero", steps=[1]))
+    code = "import sys; from fi_notebook.cli import main; sys.exit(main())"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "run", *chosen, str(plan_file), str(SCRIPT), "--", "2"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=100,
+        env=os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+    )
+    struck = [line for line in done.stdout.splitlines() if "1.000000" in line or "0.000000" in line]
+    assert "addmm*1:0" in done.stdout + done.stderr
+    assert [line.split()[:2] for line in struck] == ([] if chosen else [["Teacher", "1"]])
