@@ -1,16 +1,18 @@
 """Statistics of every output, taken while the step runs and read when it ends.
 
-Nothing is read back from the device per call: each statistic, and the hash of the bits,
-stays a tensor of no dimensions until `Statistics.columns`. Small tensors go through
-float64, so they are exact; larger ones use the kernels that run near memory speed
-(``aminmax``, ``sum``, ``vector_norm``), and only where those show a non-finite value, a
-second look is taken.
+On a device nothing is read back per call: each statistic, and the hash of the bits,
+stays there until `Statistics.columns`. On the host, small tensors go through float64, so
+they are exact; larger ones use the kernels that run near memory speed (``aminmax``,
+``sum``, ``vector_norm``). Only where those show a non-finite value, or where float32 is
+too narrow for a sum, a second look is taken.
 
 Limits: the standard deviation of a tensor over `EXACT` elements comes from its sum and
 norm in float32, which loses digits where the mean dwarfs it.
 """
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 import torch
@@ -20,7 +22,7 @@ from fi_notebook.engine.bits import position_hash
 
 __all__ = ["EXACT", "Statistics", "dtype_name", "euclidean_norm", "tensor_stats"]
 
-EXACT = 1 << 16
+EXACT = 1 << 13
 """Tensors up to this many elements are summarised in float64."""
 
 
@@ -90,9 +92,9 @@ def summary(tensor: torch.Tensor) -> torch.Tensor | None:
     if tensor.layout != torch.strided or tensor.numel() == 0 or tensor.is_quantized:
         return None
     values = _plain(tensor)
-    if values.numel() <= EXACT or not values.is_floating_point():
-        return _exact(values.double())
-    return _fast(values)
+    if values.device.type != "cpu":
+        return _nonfinite(values.double())
+    return _on_host(values)
 
 
 def _plain(tensor: torch.Tensor) -> torch.Tensor:
@@ -104,21 +106,34 @@ def _plain(tensor: torch.Tensor) -> torch.Tensor:
     return values
 
 
-def _exact(values: torch.Tensor) -> torch.Tensor:
-    """Statistics in float64."""
-    low, high = torch.aminmax(values)
-    total = values.sum()
-    zeros = (values == 0).sum()
-    if values.device.type == "cpu" and np.isfinite(total.item()) and np.isfinite(high.item()):
-        std = values.std(correction=0) if values.numel() > 1 else torch.zeros_like(total)
-        norm = torch.linalg.vector_norm(values)
-        none = torch.zeros_like(total)
-        parts = (low, high, total / values.numel(), std, norm, none, none, none, zeros.double())
-        return torch.stack(parts)
-    return _nonfinite(values, zeros)
+def _on_host(values: torch.Tensor) -> torch.Tensor:
+    """Statistics where reading a number back costs nothing."""
+    small = values.numel() <= EXACT or not values.is_floating_point()
+    values = values.double() if small else values
+    low, high = (bound.item() for bound in torch.aminmax(values))
+    if not (math.isfinite(low) and math.isfinite(high)):
+        return _nonfinite(values.double())
+    total, norm = _sums(values)
+    if not small and not (math.isfinite(total) and 0 < norm < math.inf):
+        total, norm = _sums(values.double())  # too large or too small for float32
+    count = values.numel()
+    mean = total / count
+    std = values.std(correction=0).item() if small and count > 1 else _spread(count, mean, norm)
+    zeros = 0 if low > 0 or high < 0 else count - int(torch.count_nonzero(values))
+    return torch.tensor((low, high, mean, std, norm, 0, 0, 0, zeros), dtype=torch.float64)
 
 
-def _nonfinite(values: torch.Tensor, zeros: torch.Tensor) -> torch.Tensor:
+def _sums(values: torch.Tensor) -> tuple[float, float]:
+    """Sum and Euclidean norm, in float32 at least."""
+    dtype = torch.float32 if values.element_size() < 4 else None
+    return values.sum(dtype=dtype).item(), torch.linalg.vector_norm(values, dtype=dtype).item()
+
+
+def _spread(count: int, mean: float, norm: float) -> float:
+    return math.sqrt(max(norm * norm / count - mean * mean, 0.0))
+
+
+def _nonfinite(values: torch.Tensor) -> torch.Tensor:
     """Statistics of what is finite, and counts of what is not; no read-back."""
     finite = torch.isfinite(values)
     count = finite.sum()
@@ -138,30 +153,9 @@ def _nonfinite(values: torch.Tensor, zeros: torch.Tensor) -> torch.Tensor:
         nan,
         (values == torch.inf).sum(),
         (values == -torch.inf).sum(),
-        zeros,
+        (values == 0).sum(),
     )
     return torch.stack([part.double() for part in parts])
-
-
-def _fast(values: torch.Tensor) -> torch.Tensor:
-    """Statistics near memory speed, where everything is finite."""
-    low, high = torch.aminmax(values)
-    on_host = values.device.type == "cpu"
-    if not on_host or not (torch.isfinite(low) & torch.isfinite(high)).item():
-        wide = values.double()
-        return _nonfinite(wide, (values == 0).sum())
-    mean = values.sum(dtype=torch.float64) / values.numel()
-    norm = torch.linalg.vector_norm(
-        values, dtype=torch.float32 if values.element_size() < 4 else None
-    )
-    norm = norm.double()
-    variance = (norm.square() / values.numel() - mean.square()).clamp_min(0)
-    zeros = values.numel() - torch.count_nonzero(values)
-    none = torch.zeros_like(mean)
-    zero_count = torch.as_tensor(float(zeros), dtype=torch.float64)
-    return torch.stack(
-        (low.double(), high.double(), mean, variance.sqrt(), norm, none, none, none, zero_count)
-    )
 
 
 def tensor_stats(tensor: torch.Tensor) -> TensorStats:
