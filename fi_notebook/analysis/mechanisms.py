@@ -275,12 +275,13 @@ def _call_text(comparison: Comparison, row: int) -> str:
 def deaths_words(comparison: Comparison, limit: int = 2) -> str:
     """Where the error died and of what, as a clause; ``""`` where no call masked it."""
     found = deaths(comparison)
-    told = [f"{_call_text(comparison, d.row)} ({DIED_OF[d.mechanism]})" for d in found]
-    if not told:
+    if not found:
         return ""
-    if len(told) <= limit:
-        return f"the error died in {several(told)}"
-    return f"the error died in {len(told)} calls, first in {told[0]}, last in {told[-1]}"
+    named = found if len(found) <= limit else [found[0], found[-1]]
+    told = [f"{_call_text(comparison, d.row)} ({DIED_OF[d.mechanism]})" for d in named]
+    if named is found:
+        return f"the error died in {several(told, limit)}"
+    return f"the error died in {len(found)} calls, first in {told[0]}, last in {told[1]}"
 
 
 def growth_words(comparison: Comparison) -> str:

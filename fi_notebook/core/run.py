@@ -15,7 +15,7 @@ import numpy as np
 
 from fi_notebook.core.detection import Detection
 from fi_notebook.core.fault import FaultPlan
-from fi_notebook.core.lookup import described
+from fi_notebook.core.lookup import described, make_sites
 from fi_notebook.core.masking import MECHANISMS
 from fi_notebook.core.site import Site
 from fi_notebook.core.stats import TensorStats
@@ -247,6 +247,16 @@ class Comparison:
         """The site of a row."""
         golden, faulty = (int(self.columns[run][row]) for run in ("golden", "faulty"))
         return self.golden.site(golden) if golden >= 0 else self.faulty.site(faulty)
+
+    def sites(self, rows: np.ndarray) -> list[Site]:
+        """The sites of several rows, made together."""
+        golden, faulty = (self.columns[run][rows] for run in ("golden", "faulty"))
+        mine = golden >= 0
+        made = {
+            True: iter(make_sites(self.golden, golden[mine])),
+            False: iter(make_sites(self.faulty, faulty[~mine])),
+        }
+        return [next(made[known]) for known in mine.tolist()]
 
     @property
     def diverged(self) -> np.ndarray:

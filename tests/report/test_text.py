@@ -1,7 +1,8 @@
 from __future__ import annotations
 
-from math import nan
+from math import inf, nan
 
+from fi_notebook.core.detection import Alarm, Detection
 from fi_notebook.core.run import Difference, NotInjected, Outcome
 from fi_notebook.report import figures, text
 from tests.records import PLAN, comparison, flipped, injection, run, steps
@@ -171,3 +172,33 @@ def test_a_hundred_thousand_calls_stay_a_page() -> None:
     compared.columns["effect"][:] = 5
     compared.columns["equal"][:] = False
     assert len(text.propagation(compared).splitlines()) == 24
+
+
+def test_detections_say_where_and_how_often() -> None:
+    """First alarm with value and bound, false alarms counted, a failure named."""
+    found = (
+        Detection(
+            "guard", (Alarm(1, "log*1:0", inf, 2.0),), (Alarm(0, "", 3.0), Alarm(1, "", 3.0))
+        ),
+        Detection("quiet"),
+        Detection("broken", error="KeyError: 'x'"),
+    )
+    lines = text.detections(run(detections=found)).splitlines()
+    assert lines[1].split() == ["guard", "step", "1", "at", "log*1:0", "Inf", "2", "1", "2"]
+    assert lines[2].split() == ["quiet", "none", "0", "0"]
+    assert lines[3].split() == ["broken", "failed:", "KeyError:", "'x'", "0", "0"]
+    assert text.detections(run()) == ""
+
+
+def test_memory_says_what_was_kept_and_what_it_took() -> None:
+    """3 MiB of 4 MiB, and 2 KiB of training state beside them."""
+    kept = {
+        "asked": "auto", "budget": 4 << 20, "used": 3 << 20, "always": 0, "spilled": 0,
+        "whole": 7, "sampled": 2, "hashed": 0, "state": 2048, "exact": False,
+    }  # fmt: skip
+    assert text.memory(run(memory=kept)).splitlines() == [
+        "golden outputs: 7 whole, 2 as a hash of all bits and a sample",
+        "3 MiB of a budget of 4 MiB (auto)",
+        "2 KiB of copies of training state",
+    ]
+    assert text.memory(run()) == ""

@@ -18,7 +18,7 @@ import plotly.graph_objects as go
 
 from fi_notebook.core.detection import Detection
 from fi_notebook.core.run import EFFECTS, Comparison
-from fi_notebook.core.site import PHASES
+from fi_notebook.core.site import PHASES, Site
 from fi_notebook.report.arrays import keep_extremes
 from fi_notebook.report.figures.look import (
     DOT,
@@ -159,14 +159,17 @@ def _marks(
             "opacity": 0.6 if effect == "passed on" or len(rows) > _CROWD else 1.0,
             "line": {"width": 1.5 if "open" in symbol else 0, "color": colour},
         },
-        text=[_hover(comparison, int(row)) for row in rows],
+        text=[
+            _hover(comparison, row, site)
+            for row, site in zip(rows.tolist(), comparison.sites(rows), strict=True)
+        ],
         hovertemplate="%{text}<extra></extra>",
         customdata=rows,
     )
 
 
-def _hover(comparison: Comparison, row: int) -> str:
-    site, columns = comparison.site(row), comparison.columns
+def _hover(comparison: Comparison, row: int, site: Site) -> str:
+    columns = comparison.columns
     measure = {name: columns[name][row].item() for name in ("relative_l2", "max_abs")}
     counts = {name: int(columns[name][row]) for name in ("changed", "numel", "new_nan", "new_inf")}
     changed = share(counts["changed"], counts["numel"]) if counts["changed"] >= 0 else "unknown"
