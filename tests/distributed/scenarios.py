@@ -156,6 +156,17 @@ def _send(rank: int) -> tuple[Any, Any]:
     return got * 1, None
 
 
+def _send_to_any(rank: int) -> tuple[Any, Any]:
+    """Rank 1 sends 2; rank 0 takes it from whoever sends."""
+    value = torch.tensor([rank + 1.0])
+    if rank == 1:
+        dist.send(value, 0)
+        return value, None
+    got = torch.zeros(1)
+    dist.recv(got)
+    return got * 1, None
+
+
 def _funcol_all_reduce(rank: int) -> tuple[Any, Any]:
     value = torch.tensor([rank + 1.0])
     return functional.all_reduce(value, "sum", distributed.group.WORLD) * 1, value
@@ -191,6 +202,7 @@ CALLS: dict[str, Callable[[int], tuple[Any, Any]]] = {
     "c10d::alltoall_base_": _all_to_all,
     "c10d::send": _send,
     "c10d::recv_": _send,
+    "c10d::recv_any_source_": _send_to_any,
     "_c10d_functional::all_reduce": _funcol_all_reduce,
     "_c10d_functional::all_gather_into_tensor": _funcol_all_gather,
     "_c10d_functional::reduce_scatter_tensor": _funcol_reduce_scatter,
@@ -342,3 +354,43 @@ def traced(rank: int, size: int) -> Any:
         "noise": run.noise is None or run.noise.equal,
         "struck": [str(i.site) for i in run.injections],
     }
+
+
+def coalesced(rank: int, size: int, plan: Plan) -> Any:
+    """Two broadcasts from rank 1 inside one coalescing group of the backend, then read."""
+    model, x = _ones_model()
+    values = _each(rank + 1.0, 10 * (rank + 1.0))
+    state = distributed.distributed_c10d._world.pg_coalesce_state
+    with Injector(plan, model=model) as injector:
+        model(x)
+        state[distributed.group.WORLD] = []  # as the manager does; gloo itself has no group
+        works = [dist.broadcast(value, 1, async_op=True) for value in values]
+        del state[distributed.group.WORLD]
+        before = _numbers(values) if all(w.wait() or True for w in works) else None
+        got = torch.cat(values)
+    return {"before": before, "got": got.tolist(), **_told(injector)}
+
+
+def subgroup(rank: int, size: int, plan: Plan, members: list[int]) -> Any:
+    """An all-reduce of the global rank inside a part of the ranks."""
+    group = dist.new_group(members)
+    model, x = _ones_model()
+    value = torch.full((1,), float(rank))
+    with Injector(plan, model=model) as injector:
+        model(x)
+        if rank in members:
+            dist.all_reduce(value, group=group)
+    return {"got": value.item(), **_told(injector)}
+
+
+def unread(rank: int, size: int, plan: Plan) -> Any:
+    """Rank 0 receives 2 and looks at it without a call."""
+    model, x = _ones_model()
+    value = torch.tensor([rank + 1.0])
+    with Injector(plan, model=model) as injector:
+        model(x)
+        if rank == 1:
+            dist.send(value, 0)
+        else:
+            dist.recv(value, 1)
+    return {"got": value.tolist(), **_told(injector)}

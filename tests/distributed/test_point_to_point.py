@@ -42,6 +42,28 @@ def test_a_blocking_receive_is_struck_when_it_is_read(two: Pool) -> None:
     assert [a["got"] for a in answers] == [[20], [2]]
 
 
+def test_a_receive_from_anybody(two: Pool) -> None:
+    """The same of a receive that names no source."""
+    op = "c10d::recv_any_source_"
+    answers = two.run("collective", plan=_plan(op, ranks=[0]), op=op)
+    assert [a["got"] for a in answers] == [[20], [2]]
+
+
+def test_a_coalescing_group_is_not_waited_on(two: Pool) -> None:
+    """Inside a group rank 1's copies of 2 and 20 are struck when they are read, not before."""
+    answers = two.run("coalesced", plan=_plan("c10d::broadcast_", ranks=[1]))
+    assert [a["before"] for a in answers] == [[2, 20], [2, 20]]
+    assert [a["got"] for a in answers] == [[2, 20], [20, 200]]
+
+
+def test_a_buffer_that_nothing_reads_is_reported(two: Pool) -> None:
+    """Rank 1 never reads what a coalesced call gave before the training ends."""
+    answers = two.run("unread", plan=_plan("c10d::recv_", ranks=[0]))
+    reason = "c10d::recv_*1 is struck when a call first reads its buffer, and none did"
+    assert answers[0]["missed"] == {"f1": reason}
+    assert answers[0]["got"] == [2]
+
+
 def test_looking_at_everything_does_not_hang(four: Pool) -> None:
     """A log of every call waits on nothing either."""
     plan = {"version": 2, "modules": [""], "log_steps": [0], "verbosity": "verbose"}

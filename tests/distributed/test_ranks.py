@@ -201,3 +201,11 @@ def test_an_update_may_be_skipped_on_one_rank(two: Pool) -> None:
     plan = _plan(ALL_REDUCE, "skip_update", ranks=[1])
     answers = two.run("all_reduces", plan=plan, give=[1.0])
     assert [a["got"] for a in answers] == [[[3, 3]], [[2, 2]]]
+
+
+def test_ranks_are_counted_in_their_group(four: Pool) -> None:
+    """Of ranks 1 and 3, whose sum is 4, group rank 1 is rank 3: without it the sum is 1."""
+    plan = _plan(ALL_REDUCE, "drop_rank", parameters={"rank": 1})
+    answers = four.run("subgroup", plan=plan, members=[1, 3])
+    assert [a["got"] for a in answers] == [0, 1, 2, 1]
+    assert [bool(a["struck"]) for a in answers] == [False, False, False, True]

@@ -5,11 +5,16 @@ import sys
 
 from IPython.core.interactiveshell import InteractiveShell
 
+TRAINING = """\
+injector = Injector(plan, model=model)
+loss = forward(torch.ones(1, 2)).sum()
+loss.backward()
+injector.close()
+"""
 CELLS = [
     "import torch\nfrom fi_notebook import Injector\nmodel = torch.nn.Linear(2, 2)",
     "def forward(x):\n    y = model(x)\n    return y + model(x)",
-    "injector = Injector(plan, model=model)\nloss = forward(torch.ones(1, 2)).sum()\n"
-    + "loss.backward()\ninjector.close()",
+    TRAINING,
 ]
 
 shell = InteractiveShell.instance()
