@@ -4,7 +4,7 @@
 #   make test    every test, browser and JavaScript included
 #   make lint    ruff, mypy, and tsc over the JavaScript
 #   make wheel   build the wheel, install it into a clean environment, use it
-#   make bench   what tracing and arming cost
+#   make bench   what tracing, striking and drawing cost, and how much memory it takes
 #   make soak    what takes longer than `make test` may
 #
 # PYTHON=python3.12 chooses another Python; CHROMIUM=/path/to/chromium another browser.
@@ -19,6 +19,7 @@ STAMPS := .venv/.stamps
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 PINNED := --constraint tests/constraints.txt
 EXTRAS := pandas,lab,campaign,test,lint
+BENCHMARKS := $(basename $(notdir $(wildcard tests/benchmarks/bench_*.py)))
 TSC := tests/js/node_modules/.bin/tsc
 
 .PHONY: demo test lint wheel bench soak install browser node format clean
@@ -34,7 +35,7 @@ soak: install browser node
 	$(BIN)/python -m pytest -m soak --timeout 3600 $(ARGS)
 
 bench: install
-	$(BIN)/python -m tests.bench $(ARGS)
+	for name in $(BENCHMARKS); do echo "── $$name"; $(BIN)/python -m tests.benchmarks.$$name; done
 
 lint: install $(TSC)
 	$(BIN)/ruff check

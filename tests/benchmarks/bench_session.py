@@ -1,6 +1,6 @@
 """What watching and striking cost, on the models that the tests share.
 
-    python -m tests.bench [names]
+    python -m tests.benchmarks.bench_session [names]
 
     model            bare   traced  replay  calls
     cnn             3.1 ms  9.8 x   31 x    210
