@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from fi_notebook import faults
     from fi_notebook.analysis import detectors
     from fi_notebook.analysis.compare import compare
+    from fi_notebook.campaign import Campaign
     from fi_notebook.core.fault import Fault, FaultPlan
     from fi_notebook.core.run import Run
     from fi_notebook.core.site import Site
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from fi_notebook.session import Session
 
 _HOMES = {
+    "Campaign": "fi_notebook.campaign",
     "Fault": "fi_notebook.core.fault",
     "FaultPlan": "fi_notebook.core.fault",
     "Injector": "fi_notebook.injector",
@@ -44,6 +46,7 @@ _HOMES = {
 _ROOMS = {"detectors": "fi_notebook.analysis.detectors", "faults": "fi_notebook.faults"}
 
 __all__ = [
+    "Campaign",
     "Fault",
     "FaultPlan",
     "Injector",

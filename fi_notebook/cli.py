@@ -5,8 +5,7 @@
     fi-notebook schema > injector.schema.json
 
 Each subcommand is one function, and its docstring is its help. What goes wrong ends the
-program with one message and exit code 1; wrong arguments end it with 2, and what is not
-there yet with 3.
+program with one message and exit code 1; wrong arguments end it with 2.
 """
 
 from __future__ import annotations
@@ -35,7 +34,6 @@ from fi_notebook.errors import FiError
 __all__ = ["main"]
 
 FAILED = 1
-NOT_THERE_YET = 3
 NOTEBOOK = Path("notebooks") / "01_quickstart.ipynb"
 LAB_MISSING = "JupyterLab is not installed; install it with: pip install 'fi-notebook[lab]'"
 
@@ -320,19 +318,66 @@ def schema(_options: Options) -> int | None:
     return None
 
 
-def campaign(_options: Options) -> int:
-    """Run many faults and their statistics (not there yet)."""
-    return _not_there_yet("campaign", "arm faults one by one in a Session, or script `run`")
+def campaign(options: Options) -> int | None:
+    """Try many faults on one training step, and count how they end.
+
+    fi-notebook campaign plan.json --journal run.jsonl --workers 4 --html run.html
+
+    The file holds the arguments of Campaign: make_session ("module:function"), n, seed …
+    """
+    from fi_notebook.campaign.again import from_file
+    from fi_notebook.campaign.executors import executor_of
+    from fi_notebook.campaign.pictures import facts, summary
+
+    sys.path.insert(0, str(Path.cwd()))  # where the person's modules are
+    many = from_file(options.plan)
+    if options.dry_run:
+        print(many.dry_run())
+        return None
+    with executor_of(options.workers, options.dask) as executor:
+        results = many.run(
+            executor,
+            journal=options.journal,
+            stop=options.stop,
+            on_progress=lambda progress: print(progress, file=sys.stderr, flush=True),
+        )
+    print(*facts(results), "", summary(results), sep="\n")
+    if options.html:
+        _say("Report", str(many.save_html(options.html)))
+    return None
 
 
-def replay(_options: Options) -> int:
-    """Replay a saved session (not there yet)."""
-    return _not_there_yet("replay", "use Session.replay() in Python, or `run` with a plan")
+def _campaign_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("plan", help="a JSON file with the arguments of Campaign")
+    parser.add_argument("--dry-run", action="store_true", help="say how many and how long")
+    parser.add_argument("--journal", metavar="FILE", help="where the rows are kept")
+    parser.add_argument("--workers", type=int, default=0, help="processes; 0 is this one")
+    parser.add_argument("--dask", metavar="ADDRESS", help="scheduler of a Dask cluster")
+    parser.add_argument("--stop", type=float, metavar="WIDTH", help="interval that is enough")
+    parser.add_argument("--html", metavar="FILE", help="write a report")
 
 
-def _not_there_yet(command: str, instead: str) -> int:
-    print(f"fi-notebook {command} is not there yet; {instead}", file=sys.stderr)
-    return NOT_THERE_YET
+def replay(options: Options) -> int | None:
+    """Make one injection of a campaign's journal again, alone, and compare bit for bit.
+
+    fi-notebook replay journal.jsonl:417
+    """
+    from fi_notebook.campaign.again import again, opened
+    from fi_notebook.campaign.journal import read_row
+
+    sys.path.insert(0, str(Path.cwd()))
+    row = read_row(options.row)
+    made, differences = again(row)
+    print(f"injection {made.id} at {made.site}, step {made.step}: {made.outcome}: {made.reason}")
+    print("\n".join(differences) or "the same as in the journal, bit for bit")
+    if options.html:
+        _say("Report", str(opened(row).save_html(options.html)))
+    return FAILED if differences else None
+
+
+def _replay_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("row", help="journal and number, such as journal.jsonl:417")
+    parser.add_argument("--html", metavar="FILE", help="write the exploration of its replay")
 
 
 def _no_arguments(_parser: argparse.ArgumentParser) -> None:
@@ -346,8 +391,8 @@ COMMANDS: dict[
     "lab": (lab, _no_arguments),
     "trace": (trace, _trace_arguments),
     "run": (run, _run_arguments),
-    "campaign": (campaign, _no_arguments),
-    "replay": (replay, _no_arguments),
+    "campaign": (campaign, _campaign_arguments),
+    "replay": (replay, _replay_arguments),
     "schema": (schema, _no_arguments),
     "report": (report, _report_arguments),
 }

@@ -14,34 +14,24 @@ the same call there.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fi_notebook.campaign.draws import CampaignError
 from fi_notebook.campaign.execute import carried_out, workers_of
-from fi_notebook.campaign.journal import Journal, Row
+from fi_notebook.campaign.journal import Journal
+from fi_notebook.campaign.plan import DryRun, Stop, chunk_of, job_of, key_of
+from fi_notebook.campaign.population import ONE, FaultSpec, Point, Population, Sites
 from fi_notebook.campaign.progress import Clock, Progress
 from fi_notebook.campaign.results import Results
-from fi_notebook.campaign.sample import (
-    ONE,
-    CampaignError,
-    FaultSpec,
-    Point,
-    Population,
-    Sites,
-    group_of,
-    planned,
-    seed_of,
-)
+from fi_notebook.campaign.sample import planned
 from fi_notebook.campaign.statistics import CONFIDENCE, Contrast, Rate, margin_of, sample_size
 from fi_notebook.campaign.worker import Bench, Job, Settings, source_of
-from fi_notebook.core.fault import Elements, Fault
+from fi_notebook.core.fault import Elements
 from fi_notebook.core.site import Site
 from fi_notebook.core.steps import Steps
 from fi_notebook.session import Session
@@ -51,41 +41,7 @@ if TYPE_CHECKING:
 
     from fi_notebook.campaign.pictures import Pictures
 
-__all__ = ["Campaign", "DryRun"]
-
-_CHUNK = 50
-_CHECK = 50
-"""The stop rule is asked after each so many injections, by number."""
-
-
-@dataclass(frozen=True)
-class DryRun:
-    """What a campaign would do.
-
-    Attributes:
-        population: How many faults there are to choose from.
-        n: How many injections are planned.
-        seconds: How long they take in one process, from a few that were tried.
-        margin: Half the width of the interval of a rate of one half (Leveugle).
-        needed: How many injections a margin of 5 % needs.
-        why: Why faults are replayed in full and not as slices, or ``""``.
-    """
-
-    population: int
-    n: int
-    seconds: float
-    margin: float
-    needed: int
-    why: str = ""
-
-    def __str__(self) -> str:
-        """A few plain sentences."""
-        slow = f"\nEvery fault runs the whole step: {self.why}." if self.why else ""
-        return (
-            f"{self.n:,} injections of {self.population:,} possible faults, about "
-            f"{self.seconds:.3g} s in one process.\nA rate will be known to within ± "
-            f"{self.margin:.2%} at 95 % confidence; ± 5 % needs {self.needed:,} injections.{slow}"
-        )
+__all__ = ["Campaign"]
 
 
 class Campaign:
@@ -137,11 +93,16 @@ class Campaign:
         specs = [faults] if isinstance(faults, (str, FaultSpec)) else faults
         self._source = source_of(make_session)
         self._specs = [FaultSpec.of(given) for given in specs]
-        struck = [n for n in range(steps) if n in Steps.parse(at)]  # type: ignore[arg-type]  # Steps takes lists
+        struck = [n for n in range(steps) if n in Steps.parse(at)]
         if not struck:
             raise CampaignError(f"at is {at!r}, and {steps} steps are replayed; choose one of them")
-        self._how = {"sites": sites, "elements": elements, "steps": struck, "seed": seed}
-        self._plan = {"strategy": strategy, "strata": strata, "by": by}
+        self._how: dict[str, Any] = {
+            "sites": sites,
+            "elements": elements,
+            "steps": struck,
+            "seed": seed,
+        }
+        self._plan: dict[str, Any] = {"strategy": strategy, "strata": strata, "by": by}
         self._n, self.seed, self.steps = n, seed, steps
         self._threads, self._timeout, self._audit = threads, timeout, audit
         self._session: Session | None = None
@@ -167,7 +128,7 @@ class Campaign:
     def of_sites(cls, session: Session, sites: Sites, **how: Any) -> Campaign:
         """A campaign on a session that there is already, in this process."""
         campaign = cls(lambda: session, sites=sites, **how)
-        campaign._session = session  # noqa: SLF001  # it is our own
+        campaign._session = session  # it is our own
         return campaign
 
     @classmethod
@@ -198,9 +159,10 @@ class Campaign:
     @cached_property
     def jobs(self) -> list[Job]:
         """The injections, from number 1."""
-        sites = {site_row(self, site): site for site in self.population.sites}
+        trace = self.bench.trials.trace
+        sites = {trace.row(site): site for site in self.population.sites}
         return [
-            _job(number, sites[point.row], point, self.seed)
+            job_of(number, sites[point.row], point, self.seed)
             for number, point in enumerate(self.points, 1)
         ]
 
@@ -218,7 +180,7 @@ class Campaign:
     def _settings(self) -> Settings:
         source = self._source if isinstance(self._source, str) else repr(self._source)
         campaign = {
-            "key": _key(source, self._specs, self._how, self._plan, self.steps, self._threads),
+            "key": key_of(source, self._specs, self._how, self._plan, self.steps, self._threads),
             "make_session": source,
             "seed": self.seed,
             "steps": self.steps,
@@ -278,8 +240,8 @@ class Campaign:
         jobs = [job for job in self.jobs if job.id not in kept.rows]
         clock = Clock(len(self.jobs), list(kept.rows.values()))
         who = self._who(executor)
-        size = chunk or _chunk(len(jobs), 1 if executor is None else workers_of(executor))
-        asked = _Asked(self, cancel, kept.rows, stop)
+        size = chunk or chunk_of(len(jobs), 1 if executor is None else workers_of(executor))
+        asked = Stop(len(self.jobs), kept.rows, stop, lambda: self._is_cancelled(cancel))
         for rows in carried_out(self._settings, jobs, who, chunk=size, stop=asked):
             self.progress = clock.add(kept.append(rows))
             if on_progress is not None:
@@ -292,10 +254,8 @@ class Campaign:
         """Stop a campaign that is running, from any thread; what is done is kept."""
         self._cancelled = True
 
-    @property
-    def is_cancelled(self) -> bool:
-        """Whether `cancel` was called."""
-        return self._cancelled
+    def _is_cancelled(self, asked: Callable[[], bool] | None) -> bool:
+        return self._cancelled or (asked is not None and asked())
 
     def _who(self, executor: Any) -> Any:
         if executor is None:
@@ -334,76 +294,3 @@ class Campaign:
         from fi_notebook.campaign.pictures import save_html
 
         return save_html(self.results, path)
-
-
-class _Asked:
-    """Whether a campaign is to stop, and which rows it then has."""
-
-    def __init__(
-        self,
-        campaign: Campaign,
-        cancel: Callable[[], bool] | None,
-        rows: Mapping[int, Row],
-        stop: float | None,
-    ) -> None:
-        self._campaign, self._cancel, self._rows, self._width = campaign, cancel, rows, stop
-        self._known, self._enough = 0, 0
-        self.look()
-
-    def __call__(self) -> bool:
-        cancelled = self._campaign.is_cancelled or (self._cancel is not None and self._cancel())
-        return bool(self._enough) or cancelled
-
-    def look(self) -> None:
-        """Judge the stop rule on beginnings of the plan, whatever else is done already."""
-        if self._width is None:
-            return
-        while not self._enough and self._has(self._known + 1, self._known + _CHECK):
-            self._known += _CHECK
-            rows = Results(tuple(self._rows[number] for number in range(1, self._known + 1)))
-            if rows.width() <= self._width:
-                self._enough = self._known
-
-    def _has(self, first: int, last: int) -> bool:
-        return all(number in self._rows for number in range(first, last + 1))
-
-    def chosen(self) -> list[Row]:
-        """The rows of the plan by number, up to where the stop rule held."""
-        last = self._enough or len(self._campaign.jobs)
-        return [self._rows[number] for number in range(1, last + 1) if number in self._rows]
-
-
-def site_row(campaign: Campaign, site: Site) -> int:
-    """Row of a site in the campaign's golden run."""
-    return campaign.bench.trials.trace.row(site)
-
-
-def _job(number: int, site: Site, point: Point, seed: int) -> Job:
-    spec = point.spec
-    parameters = dict(spec.parameters) if point.bit is None else {"bit": point.bit}
-    elements: Any = {"index": point.element} if point.element is not None else spec.elements
-    fault = Fault(
-        id="f1",
-        target=site.target,
-        model=spec.model,
-        parameters=parameters,
-        elements=elements,
-        steps=Steps.parse(point.step),
-        seed=seed_of(seed, number),
-        scope=spec.scope,
-    )
-    names = ("layer", "phase", "op", "field", "model")
-    place = {name: group_of(name, site, point) for name in names}
-    place |= {"bit": point.bit, "dtype": site.dtype, "order": point.row}
-    return Job(number, str(site), point.step, fault, place)
-
-
-def _chunk(jobs: int, workers: int) -> int:
-    """Large enough to be worth a task, small enough to share the work."""
-    return max(1, min(_CHUNK, jobs // (8 * workers)))
-
-
-def _key(source: str, specs: Sequence[FaultSpec], *rest: Any) -> str:
-    """What two runs must have in common to share a journal."""
-    what = [source, [repr(spec) for spec in specs], repr(rest)]
-    return hashlib.sha256(json.dumps(what).encode()).hexdigest()[:16]

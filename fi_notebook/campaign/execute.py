@@ -26,8 +26,8 @@ from concurrent.futures import (
 )
 from typing import Any
 
+from fi_notebook.campaign.draws import CampaignError
 from fi_notebook.campaign.journal import Row
-from fi_notebook.campaign.sample import CampaignError
 from fi_notebook.campaign.worker import Bench, Job, Settings, crashed, run_chunk
 
 __all__ = ["carried_out", "workers_of"]
@@ -188,10 +188,10 @@ class _Dispatch:
             self.executor = self.make()
         elif isinstance(broken, ProcessPoolExecutor):
             self.executor = ProcessPoolExecutor(
-                broken._max_workers,  # type: ignore[attr-defined]  # noqa: SLF001  # to make it as it was
-                broken._mp_context,  # type: ignore[attr-defined]  # noqa: SLF001
-                broken._initializer,  # type: ignore[attr-defined]  # noqa: SLF001
-                broken._initargs,  # type: ignore[attr-defined]  # noqa: SLF001
+                broken._max_workers,  # noqa: SLF001  # to make it as it was
+                broken._mp_context,  # noqa: SLF001  # to make it as it was
+                broken._initializer,  # noqa: SLF001  # to make it as it was
+                broken._initargs,  # noqa: SLF001  # to make it as it was
             )
         else:
             raise CampaignError(

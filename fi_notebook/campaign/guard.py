@@ -60,7 +60,7 @@ class Guard:
         self._over = False
         self._thread = threading.Thread(target=self._watch, name="campaign guard", daemon=True)
 
-    def __enter__(self) -> Guard:
+    def __enter__(self) -> Guard:  # noqa: PYI034  # Self is of Python 3.11
         """Start the thread."""
         self._target = threading.get_ident()
         self._thread.start()

@@ -1,6 +1,6 @@
 """How far a campaign is, in one line, while it runs.
 
-    417 of 2,000 (21 %), 212 a second, 7 s left; changed 61 %, masked_exact 22 %, …
+417 of 2,000 (21 %), 212 a second, 7 s left; changed 61 %, masked_exact 22 %, …
 """
 
 from __future__ import annotations

@@ -38,6 +38,11 @@ def _z(confidence: float) -> float:
     return NormalDist().inv_cdf((1 + confidence) / 2)
 
 
+def _t(confidence: float) -> float:
+    """The same with two decimals (1.96), as the published tables of sample sizes have it."""
+    return round(_z(confidence), 2)
+
+
 def sample_size(
     population: int, margin: float = 0.05, *, confidence: float = CONFIDENCE, p: float = 0.5
 ) -> int:
@@ -57,19 +62,17 @@ def sample_size(
             f"population is {population}, margin {margin}, p {p}; expected a population from 1, "
             "and margin and p between 0 and 1"
         )
-    spread = _z(confidence) ** 2 * p * (1 - p)
+    spread = _t(confidence) ** 2 * p * (1 - p)
     return round(population / (1 + margin**2 * (population - 1) / spread))
 
 
-def margin_of(
-    n: int, population: int, *, confidence: float = CONFIDENCE, p: float = 0.5
-) -> float:
+def margin_of(n: int, population: int, *, confidence: float = CONFIDENCE, p: float = 0.5) -> float:
     """The margin that n injections give: `sample_size` the other way round."""
     if n >= population:
         return 0.0
     if n < 1:
         return 1.0
-    spread = _z(confidence) ** 2 * p * (1 - p)
+    spread = _t(confidence) ** 2 * p * (1 - p)
     return min(1.0, math.sqrt((population / n - 1) * spread / (population - 1)))
 
 
@@ -157,11 +160,7 @@ def rates(
         mine = counts.setdefault(group, {})
         mine[outcome] = mine.get(outcome, 0) + 1
     seen = [name for name in order if name in set(outcomes)]
-    return [
-        _rate(group, name, mine, confidence)
-        for group, mine in counts.items()
-        for name in seen
-    ]
+    return [_rate(group, name, mine, confidence) for group, mine in counts.items() for name in seen]
 
 
 def _rate(group: str, name: str, counts: dict[str, int], confidence: float) -> Rate:
@@ -212,10 +211,10 @@ def contrasts(
     confidence: float = CONFIDENCE,
 ) -> list[Contrast]:
     """Every outcome that either campaign has, with the interval of the difference."""
-    first, second = ({r.outcome: r for r in _all(rows, order, confidence)} for rows in (mine, other))
-    tested = [
-        sum(1 for outcome in rows if outcome != NOT_TESTED) for rows in (mine, other)
-    ]
+    first, second = (
+        {r.outcome: r for r in _all(rows, order, confidence)} for rows in (mine, other)
+    )
+    tested = [sum(1 for outcome in rows if outcome != NOT_TESTED) for rows in (mine, other)]
     found = []
     for name in order:
         if name == NOT_TESTED or (name not in first and name not in second):

@@ -21,9 +21,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from fi_notebook.campaign.draws import CampaignError
 from fi_notebook.campaign.guard import Guard, Overtime, end_with_parent
 from fi_notebook.campaign.journal import Row
-from fi_notebook.campaign.sample import CampaignError
 from fi_notebook.core.fault import Fault
 from fi_notebook.core.site import Site
 from fi_notebook.engine.settled import Settled
@@ -193,9 +193,7 @@ def _made(source: Any) -> Session:
     return session
 
 
-def _row_of(
-    settings: Settings, job: Job, environment: Mapping[str, Any], found: LeanRun
-) -> Row:
+def _row_of(settings: Settings, job: Job, environment: Mapping[str, Any], found: LeanRun) -> Row:
     values = {"before": found.before, "after": found.after}
     return Row(
         id=job.id,

@@ -7,13 +7,12 @@ and paired sign flips, which sums and XORs of bits miss.
 
 from __future__ import annotations
 
-from functools import cache
-
-import numpy as np
 import ctypes
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
+import numpy as np
 import torch
 
 __all__ = ["changed_mask", "equal_bits", "position_hash", "raw", "same_memory"]

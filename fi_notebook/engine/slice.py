@@ -334,5 +334,6 @@ def _corruption(
 
 def _injection(fault: Fault, site: Site, step: int, changed: int) -> Injection:
     """The record of the firing, without statistics: nobody waits for them."""
-    unknown = TensorStats(site.dtype, site.shape, *([float("nan")] * 5 + [-1] * 4))
+    nan = float("nan")
+    unknown = TensorStats(site.dtype, site.shape, nan, nan, nan, nan, nan, -1, -1, -1, -1)
     return Injection(fault.id, site, step, unknown, unknown, changed, ())

@@ -165,7 +165,7 @@ class TapeRecorder:
         else:
             self._notice(number, storage)
         version = len(self.tape.versions[number]) - 1
-        geometry = (tensor.dtype, tensor.size(), tensor.stride(), tensor.storage_offset())
+        geometry = (tensor.dtype, tensor.size(), tensor.stride(), int(tensor.storage_offset()))
         golden = self.tape.versions[number][version].tensor(*geometry)
         whole = tensor.nbytes == storage.nbytes() and _is_dense(tensor)
         place = self._places.setdefault(geometry, len(self._places))

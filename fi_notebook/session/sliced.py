@@ -385,7 +385,9 @@ def _worst(golden: EndTensors, found: Ends) -> Difference:
 
 def _columns(count: int) -> dict[str, np.ndarray]:
     """The columns of a comparison in which nothing differs and nothing was measured."""
-    columns = {name: np.zeros(count, dtype=kind) for name, kind in COMPARISON_COLUMNS.items()}
+    columns: dict[str, np.ndarray] = {
+        name: np.zeros(count, dtype=kind) for name, kind in COMPARISON_COLUMNS.items()
+    }
     rows = np.arange(count)
     ones = {"equal": np.ones(count, dtype=bool), "numel": np.ones(count, dtype=np.int64)}
     return columns | {"golden": rows, "faulty": rows} | ones

@@ -1,0 +1,111 @@
+"""One row of a journal again: made alone, compared bit for bit, or opened in a session.
+
+made, differences = again(read_row("journal.jsonl:417"))
+session = opened(read_row("journal.jsonl:417"))     # armed and replayed; .explore()
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from fi_notebook.campaign.campaign import Campaign
+from fi_notebook.campaign.draws import CampaignError
+from fi_notebook.campaign.journal import Row
+from fi_notebook.campaign.worker import Bench, Job, Settings, loaded
+from fi_notebook.core.fault import Fault
+from fi_notebook.core.site import Site
+from fi_notebook.core.steps import Steps
+from fi_notebook.engine.settled import Settled
+from fi_notebook.errors import did_you_mean
+from fi_notebook.session import Session
+
+__all__ = ["again", "from_file", "opened"]
+
+
+def fault_of_row(row: Row) -> Fault:
+    """The fault of a row, as it was."""
+    fault = row.fault
+    return Fault(
+        id="f1",
+        target=Site.parse(row.site).target,
+        model=fault["model"],
+        parameters=fault["parameters"],
+        elements=fault["elements"],
+        steps=Steps.parse(row.step),
+        seed=row.seed,
+        scope=fault["scope"],
+    )
+
+
+def again(row: Row, *, timeout: float = 60.0) -> tuple[Row, list[str]]:
+    """Make one injection again, alone.
+
+    Returns:
+        The new row, and what of it differs from the old one: nothing, where the
+        environment is the same.
+
+    Raises:
+        CampaignError: Its session cannot be imported here.
+    """
+    bench = Bench(Settings(row.campaign["make_session"], row.campaign, timeout))
+    made = bench.rows([Job(row.id, row.site, row.step, fault_of_row(row), row.place)])[0]
+    before, after = (json.loads(each.to_json()) for each in (row, made))
+    for each in (before, after):
+        del each["seconds"]
+    return made, [
+        f"{name}: {before[name]} in the journal, {after[name]} now"
+        for name in before
+        if before[name] != after[name]
+    ]
+
+
+def opened(row: Row) -> Session:
+    """A session with the row's fault armed and replayed, ready to be explored."""
+    campaign = row.campaign
+    with Settled(seed=campaign["seed"], threads=campaign["threads"]):
+        session = loaded(campaign["make_session"])()
+        session.trace()
+        session.add(fault_of_row(row))
+        session.replay(campaign["steps"])
+    return session
+
+
+def from_file(path: str | Path) -> Campaign:
+    """A campaign from a JSON file that holds the arguments of `Campaign`.
+
+    Raises:
+        CampaignError: It cannot be read, or holds what a campaign does not take.
+    """
+    try:
+        found = json.loads(Path(path).read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise CampaignError(f"{path} is no JSON: {error}") from error
+    if not isinstance(found, Mapping) or "make_session" not in found:
+        raise CampaignError(f"{path}: expected a mapping with 'make_session' as 'module:function'")
+    for name in found:
+        if name not in ARGUMENTS:
+            raise CampaignError(f"{path}: no {name!r}{did_you_mean(str(name), ARGUMENTS)}")
+    given: dict[str, Any] = dict(found)
+    return Campaign(given.pop("make_session"), **given)
+
+
+ARGUMENTS = (
+    "make_session",
+    "sites",
+    "faults",
+    "elements",
+    "n",
+    "strategy",
+    "seed",
+    "strata",
+    "by",
+    "steps",
+    "at",
+    "threads",
+    "timeout",
+    "audit",
+)
+"""What a file of a campaign may hold."""

@@ -1,0 +1,48 @@
+"""Executors by what a command line says of them: this process, processes, a cluster.
+
+    with executor_of(workers=4) as executor: …
+    with executor_of(dask="tcp://scheduler:8786") as executor: …
+
+Limits: on GPUs give one worker per device, each with its own ``CUDA_VISIBLE_DEVICES``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import multiprocessing
+from collections.abc import Iterator
+from concurrent.futures import Executor, ProcessPoolExecutor
+from contextlib import contextmanager
+
+from fi_notebook.campaign.draws import CampaignError
+
+__all__ = ["executor_of", "processes"]
+
+
+def processes(workers: int) -> ProcessPoolExecutor:
+    """Fresh worker processes, which inherit no threads and no open files."""
+    return ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"))
+
+
+@contextmanager
+def executor_of(workers: int = 0, dask: str | None = None) -> Iterator[Executor | None]:
+    """The executor for a number of workers, or for a Dask cluster; None is this process.
+
+    Raises:
+        CampaignError: The package for a Dask cluster is not installed.
+    """
+    if dask:
+        try:
+            distributed = importlib.import_module("distributed")
+        except ModuleNotFoundError as error:
+            raise CampaignError(
+                "a Dask cluster needs the package distributed; "
+                "install it with: pip install 'fi-notebook[campaign]'"
+            ) from error
+        with distributed.Client(dask) as client:
+            yield client.get_executor()
+    elif workers:
+        with processes(workers) as pool:
+            yield pool
+    else:
+        yield None

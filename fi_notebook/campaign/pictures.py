@@ -1,0 +1,110 @@
+"""The pictures and texts of a campaign's results.
+
+campaign.figures.heat_map()
+print(summary(results))
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fi_notebook.campaign.results import Results
+from fi_notebook.report.table import table
+
+if TYPE_CHECKING:
+    from fi_notebook.report.figures import Figure
+
+__all__ = ["Pictures", "save_html", "summary"]
+
+
+class Pictures:
+    """Every picture of a campaign; each is drawn when it is asked for.
+
+    Args:
+        results: The rows.
+    """
+
+    def __init__(self, results: Results) -> None:
+        """Keep the rows."""
+        self._results = results
+
+    def heat_map(self, *, dark: bool = False) -> Figure:
+        """The share of harm by layer and bit."""
+        from fi_notebook.report.figures import campaign
+
+        return campaign.heat_map(self._results.columns(), dark=dark)
+
+    def outcomes(self, by: str = "layer", *, dark: bool = False) -> Figure:
+        """The shares of the outcomes by layer, phase, op, field or site."""
+        from fi_notebook.report.figures import campaign
+
+        return campaign.outcomes(self._results.columns(), by, dark=dark)
+
+    def timeline(self, *, dark: bool = False) -> Figure:
+        """The share of harm along the step."""
+        from fi_notebook.report.figures import campaign
+
+        return campaign.timeline(self._results.columns(), dark=dark)
+
+    def losses(self, *, dark: bool = False) -> Figure:
+        """The loss over the replayed steps, fanned by outcome."""
+        from fi_notebook.report.figures import campaign
+
+        return campaign.losses(self._results.columns(), dark=dark)
+
+
+def summary(results: Results, by: str = "all") -> str:
+    """The rates as text, with their intervals."""
+    header = ["group", "outcome", "count", "of", "rate", "from", "to"]
+    return table(header, _cells(results, by), right=range(2, 7))
+
+
+def _cells(results: Results, by: str) -> list[list[str]]:
+    return [
+        [
+            rate.group,
+            rate.outcome,
+            f"{rate.count:,}",
+            f"{rate.n:,}",
+            f"{rate.rate:.2%}",
+            f"{rate.low:.2%}",
+            f"{rate.high:.2%}",
+        ]
+        for rate in results.rates(by)
+        if rate.count or by == "all"
+    ]
+
+
+def facts(results: Results) -> list[str]:
+    """What was done, in plain sentences."""
+    rows = results.rows
+    if not rows:
+        return ["No injection was made."]
+    first = rows[0]
+    early, sliced = (sum(flags) / len(rows) for flags in _shares(results))
+    known = {str(sorted(row.environment.items())) for row in rows if row.environment}
+    what, way = first.campaign, "were followed along the golden run's tape"
+    said = [
+        f"{len(rows):,} injections on {what.get('make_session')}, seed {what.get('seed')}.",
+        f"{what.get('steps')} step(s) were replayed for each.",
+        f"{early:.0%} ended early, since nothing could change any more; {sliced:.0%} {way}.",
+        "Intervals are Wilson's, at 95 % confidence; not injected is in no denominator.",
+    ]
+    if len(known) > 1:
+        said.append(f"The rows come from {len(known)} different environments.")
+    return said
+
+
+def _shares(results: Results) -> tuple[list[bool], list[bool]]:
+    return [row.early for row in results], [row.way == "slice" for row in results]
+
+
+def save_html(results: Results, path: str | Path) -> Path:
+    """Write the campaign as one file that opens offline."""
+    from fi_notebook.report.campaign_html import save_campaign
+
+    titles = {"Rates": "all", "By layer": "layer", "By phase": "phase", "By operator": "op"}
+    titles |= {"By bit field": "field", "By fault model": "model"}
+    tables = {title: _cells(results, by) for title, by in titles.items()}
+    return save_campaign(results.columns(), tables, facts(results), path)

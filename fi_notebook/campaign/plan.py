@@ -1,0 +1,135 @@
+"""What a campaign plans, and when it has enough.
+
+A point of the population becomes a job with a number; the stop rule looks at beginnings
+of the plan only, so that it does not depend on which worker was faster.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fi_notebook.campaign.draws import seed_of
+from fi_notebook.campaign.journal import Row
+from fi_notebook.campaign.population import FaultSpec, Point, group_of
+from fi_notebook.campaign.results import Results
+from fi_notebook.campaign.worker import Job
+from fi_notebook.core.fault import Fault
+from fi_notebook.core.site import Site
+from fi_notebook.core.steps import Steps
+
+__all__ = ["DryRun", "Stop", "chunk_of", "job_of", "key_of"]
+
+_CHUNK = 50
+_CHECK = 50
+"""The stop rule is asked after each so many injections, by number."""
+
+
+@dataclass(frozen=True)
+class DryRun:
+    """What a campaign would do.
+
+    Attributes:
+        population: How many faults there are to choose from.
+        n: How many injections are planned.
+        seconds: How long they take in one process, from a few that were tried.
+        margin: Half the width of the interval of a rate of one half (Leveugle).
+        needed: How many injections a margin of 5 % needs.
+        why: Why faults are replayed in full and not as slices, or ``""``.
+    """
+
+    population: int
+    n: int
+    seconds: float
+    margin: float
+    needed: int
+    why: str = ""
+
+    def __str__(self) -> str:
+        """A few plain sentences."""
+        slow = f"\nEvery fault runs the whole step: {self.why}." if self.why else ""
+        return (
+            f"{self.n:,} injections of {self.population:,} possible faults, about "
+            f"{self.seconds:.3g} s in one process.\nA rate will be known to within ± "
+            f"{self.margin:.2%} at 95 % confidence; ± 5 % needs {self.needed:,} injections.{slow}"
+        )
+
+
+class Stop:
+    """Whether a campaign is to stop, and which rows it then has.
+
+    Args:
+        planned: How many injections are planned.
+        rows: Those that were made, by number; it grows.
+        width: Width at which the widest interval is narrow enough, or None.
+        cancelled: Whether the person has had enough.
+    """
+
+    def __init__(
+        self,
+        planned: int,
+        rows: Mapping[int, Row],
+        width: float | None,
+        cancelled: Callable[[], bool],
+    ) -> None:
+        """Look at what there is already."""
+        self._planned, self._rows, self._width, self._cancelled = planned, rows, width, cancelled
+        self._known, self._enough = 0, 0
+        self.look()
+
+    def __call__(self) -> bool:
+        """Whether no more injections are to be begun."""
+        return bool(self._enough) or self._cancelled()
+
+    def look(self) -> None:
+        """Judge the stop rule on beginnings of the plan, whatever else is done already."""
+        if self._width is None:
+            return
+        while not self._enough and self._has(self._known + 1, self._known + _CHECK):
+            self._known += _CHECK
+            rows = Results(tuple(self._rows[number] for number in range(1, self._known + 1)))
+            if rows.width() <= self._width:
+                self._enough = self._known
+
+    def _has(self, first: int, last: int) -> bool:
+        return all(number in self._rows for number in range(first, last + 1))
+
+    def chosen(self) -> list[Row]:
+        """The rows of the plan by number, up to where the stop rule held."""
+        last = self._enough or self._planned
+        return [self._rows[number] for number in range(1, last + 1) if number in self._rows]
+
+
+def job_of(number: int, site: Site, point: Point, seed: int) -> Job:
+    """The injection of a point."""
+    spec = point.spec
+    parameters = dict(spec.parameters) if point.bit is None else {"bit": point.bit}
+    elements: Any = {"index": point.element} if point.element is not None else spec.elements
+    fault = Fault(
+        id="f1",
+        target=site.target,
+        model=spec.model,
+        parameters=parameters,
+        elements=elements,
+        steps=Steps.parse(point.step),
+        seed=seed_of(seed, number),
+        scope=spec.scope,
+    )
+    names = ("layer", "phase", "op", "field", "model")
+    place: dict[str, Any] = {name: group_of(name, site, point) for name in names}
+    place |= {"bit": point.bit, "dtype": site.dtype, "order": point.row}
+    return Job(number, str(site), point.step, fault, place)
+
+
+def chunk_of(jobs: int, workers: int) -> int:
+    """Large enough to be worth a task, small enough to share the work."""
+    return max(1, min(_CHUNK, jobs // (8 * workers)))
+
+
+def key_of(source: str, specs: Sequence[FaultSpec], *rest: Any) -> str:
+    """What two runs must have in common to share a journal."""
+    what = [source, [repr(spec) for spec in specs], repr(rest)]
+    return hashlib.sha256(json.dumps(what).encode()).hexdigest()[:16]

@@ -1,0 +1,243 @@
+"""A campaign in pictures: where faults do harm, and how they end.
+
+    heat_map(columns)              layer × bit, share of harm
+    outcomes(columns, by="layer")  shares of the outcomes as stacked bars
+    timeline(columns)              share of harm along the step
+    losses(columns)                loss curves, fanned by outcome
+
+``columns`` holds one array per column and one item per injection (`Results.columns`).
+*Harm* is every outcome but the masked ones and *inactive*; *not injected* is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import plotly.graph_objects as go
+
+from fi_notebook.core.run import OUTCOMES
+from fi_notebook.report.figures.look import (
+    DOT,
+    FAULTY,
+    FAULTY_SCALE,
+    GOLDEN,
+    message,
+    plain,
+    set_title,
+    short,
+)
+
+__all__ = ["HARMLESS", "heat_map", "losses", "outcomes", "timeline"]
+
+HARMLESS = ("inactive", "masked_exact", "masked_tolerance")
+"""Outcomes that do no harm."""
+
+Columns = Mapping[str, np.ndarray]
+
+_COLOURS = {
+    "crash": "#7a1f1f",
+    "inactive": "#c3c8d0",
+    "nan_immediate": "#c2255c",
+    "nan_delayed": "#e64980",
+    "masked_exact": "#7a828e",
+    "masked_tolerance": "#9aa3b0",
+    "changed": "#e8590c",
+    "spike_degrade": "#b35309",
+    "spike_recover": "#d9a406",
+    "slow_degrade": "#6741d9",
+    "silent_drift": "#3b82f6",
+    "metric_degraded": "#0b7285",
+}
+_PATTERNS = {"masked_tolerance": "/", "inactive": ".", "nan_delayed": "\\", "crash": "x"}
+"""What tells outcomes apart where colours do not."""
+
+
+def heat_map(columns: Columns, *, dark: bool = False) -> go.Figure:
+    """The share of harm by layer and bit."""
+    kept = _injected(columns) & (columns["bit"] >= 0)
+    if not kept.any():
+        return message("Harm by layer and bit", "no injection flips a single bit", dark=dark)
+    layers = list(dict.fromkeys(columns["layer"][kept][np.argsort(columns["order"][kept])]))
+    bits = np.arange(columns["bit"][kept].max() + 1)
+    shape = (len(layers), len(bits))
+    made, harm = np.zeros(shape), np.zeros(shape)
+    rows = np.asarray([layers.index(layer) for layer in columns["layer"][kept]])
+    np.add.at(made, (rows, columns["bit"][kept]), 1)
+    np.add.at(harm, (rows, columns["bit"][kept]), _harm(columns)[kept])
+    with np.errstate(invalid="ignore"):
+        share = harm / made
+    figure = go.Figure(
+        go.Heatmap(
+            z=share,
+            x=bits,
+            y=[short(layer) for layer in layers],
+            customdata=np.stack([harm, made], axis=-1),
+            hovertemplate=(
+                "%{y}, bit %{x}<br>%{customdata[0]:.0f} of %{customdata[1]:.0f} do harm"
+                "<extra></extra>"
+            ),
+            hoverongaps=False,
+            zmin=0,
+            zmax=1,
+            colorscale=FAULTY_SCALE,
+            colorbar={"tickformat": ".0%", "thickness": 10},
+            xgap=1,
+            ygap=1,
+        )
+    )
+    set_title(
+        figure,
+        "Harm by layer and bit",
+        f"{int(made.sum()):,} injections{DOT}bit 0 is the least significant{DOT}"
+        "empty where none was made",
+        dark=dark,
+    )
+    figure.update_xaxes(title="bit")
+    figure.update_yaxes(autorange="reversed")
+    figure.update_layout(height=140 + 26 * max(4, len(layers)))
+    return figure
+
+
+def outcomes(columns: Columns, by: str = "layer", *, dark: bool = False) -> go.Figure:
+    """The shares of the outcomes in each group, as stacked bars."""
+    kept = _injected(columns)
+    if not kept.any():
+        return message("Outcomes", "nothing was injected", dark=dark)
+    order = np.argsort(columns["order"][kept], kind="stable")
+    groups = list(dict.fromkeys(columns[by][kept][order]))
+    counts = [int((columns[by][kept] == group).sum()) for group in groups]
+    names = [f"{short(group)} ({count})" for group, count in zip(groups, counts, strict=True)]
+    figure = go.Figure()
+    for name in OUTCOMES:
+        mine = kept & (columns["outcome"] == name)
+        if not mine.any():
+            continue
+        shares = [int((columns[by][mine] == g).sum()) / n for g, n in zip(groups, counts)]
+        figure.add_bar(
+            y=names,
+            x=shares,
+            name=plain(name),
+            orientation="h",
+            marker={
+                "color": _COLOURS.get(name, FAULTY),
+                "pattern": {"shape": _PATTERNS.get(name, "")},
+            },
+            hovertemplate=f"%{{y}}<br>{plain(name)} %{{x:.1%}}<extra></extra>",
+        )
+    figure.update_layout(barmode="stack", height=170 + 26 * max(4, len(groups)))
+    set_title(
+        figure,
+        f"Outcomes by {plain(by)}",
+        f"{int(kept.sum()):,} injections{DOT}{int((~kept).sum()):,} not injected, left out",
+        dark=dark,
+        room=110,
+    )
+    figure.update_xaxes(tickformat=".0%", range=[0, 1])
+    figure.update_yaxes(autorange="reversed")
+    return figure
+
+
+def timeline(columns: Columns, *, dark: bool = False) -> go.Figure:
+    """The share of harm at each site, in execution order."""
+    kept = _injected(columns)
+    if not kept.any():
+        return message("Harm along the step", "nothing was injected", dark=dark)
+    harm = _harm(columns)
+    places, inverse = np.unique(columns["order"][kept], return_inverse=True)
+    made = np.bincount(inverse)
+    share = np.bincount(inverse, weights=harm[kept]) / made
+    first = [int(np.flatnonzero(kept & (columns["order"] == place))[0]) for place in places]
+    texts = [
+        f"{short(columns['site'][row])}<br>{plain(columns['phase'][row])}, "
+        f"{short(columns['layer'][row])}"
+        for row in first
+    ]
+    figure = go.Figure()
+    for phase in dict.fromkeys(columns["phase"][first]):
+        mine = columns["phase"][first] == phase
+        figure.add_bar(
+            x=places[mine],
+            y=share[mine],
+            name=plain(phase),
+            text=[texts[n] for n in np.flatnonzero(mine)],
+            customdata=made[mine],
+            textposition="none",
+            hovertemplate="%{text}<br>%{y:.0%} of %{customdata} do harm<extra></extra>",
+        )
+    set_title(
+        figure,
+        "Harm along the step",
+        f"{len(places)} sites in execution order{DOT}share of injections that do harm",
+        dark=dark,
+    )
+    figure.update_xaxes(title="site, in execution order")
+    figure.update_yaxes(tickformat=".0%", range=[0, 1.02])
+    return figure
+
+
+def losses(columns: Columns, *, dark: bool = False) -> go.Figure:
+    """The loss over the replayed steps: middle and spread of each outcome."""
+    kept = _injected(columns)
+    curves = {
+        name: [c for c in columns["losses"][kept & (columns["outcome"] == name)] if len(c) > 1]
+        for name in OUTCOMES
+    }
+    if not any(curves.values()):
+        text = "one step was replayed; replay several to see where the loss goes"
+        return message("Losses by outcome", text, dark=dark)
+    figure = go.Figure()
+    for name, mine in curves.items():
+        if mine:
+            _fan(figure, name, mine)
+    set_title(
+        figure,
+        "Losses by outcome",
+        f"median, and from the 10th to the 90th percentile{DOT}NaN and Inf leave a gap",
+        dark=dark,
+    )
+    figure.update_xaxes(title="step", dtick=1)
+    figure.update_yaxes(title="loss")
+    return figure
+
+
+def _fan(figure: go.Figure, name: str, curves: list[np.ndarray]) -> None:
+    """The middle of some curves, and a band around it."""
+    table = np.full((len(curves), max(map(len, curves))), np.nan)
+    for row, curve in enumerate(curves):
+        table[row, : len(curve)] = np.where(np.isfinite(curve), curve, np.nan)
+    steps = np.arange(table.shape[1])
+    known = np.isfinite(table).any(axis=0)
+    spread = np.full((3, len(steps)), np.nan)
+    if known.any():
+        spread[:, known] = np.nanquantile(table[:, known], (0.1, 0.5, 0.9), axis=0)
+    colour = _COLOURS.get(name, GOLDEN)
+    band = {"mode": "lines", "line": {"width": 0, "color": colour}, "hoverinfo": "skip"}
+    figure.add_scatter(x=steps, y=spread[0], showlegend=False, legendgroup=name, **band)
+    figure.add_scatter(
+        x=steps,
+        y=spread[2],
+        fill="tonexty",
+        opacity=0.3,
+        showlegend=False,
+        legendgroup=name,
+        **band,
+    )
+    figure.add_scatter(
+        x=steps,
+        y=spread[1],
+        mode="lines+markers",
+        name=f"{plain(name)} ({len(curves)})",
+        legendgroup=name,
+        line={"color": colour},
+        hovertemplate=f"{plain(name)}<br>step %{{x}}: median %{{y:.4g}}<extra></extra>",
+    )
+
+
+def _injected(columns: Columns) -> np.ndarray:
+    return np.asarray(columns["outcome"] != "not_injected", dtype=bool)
+
+
+def _harm(columns: Columns) -> np.ndarray:
+    harmless = np.isin(columns["outcome"].astype(str), (*HARMLESS, "not_injected"))
+    return np.asarray(~harmless)

@@ -1,0 +1,297 @@
+"""Campaigns in this process: plans, rates, stop rule, cancel, sweeps, files."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import fi_notebook as fi
+from fi_notebook.campaign import Campaign, CampaignError, Results, Row
+from fi_notebook.campaign.again import again, from_file, opened
+from fi_notebook.campaign.journal import read_row
+from fi_notebook.campaign.pictures import summary
+from fi_notebook.campaign.statistics import wilson
+from fi_notebook.cli import main
+from tests.campaign import sessions
+
+QUICKSTART = "tests.campaign.sessions:quickstart"
+
+
+def _same(one: Results, other: Results) -> bool:
+    """Whether two runs have the same rows, but for the time that they took."""
+    return repr([row.result for row in one]) == repr([row.result for row in other])
+
+
+@pytest.fixture(scope="module")
+def small() -> Campaign:
+    """120 bit flips on the quickstart, run once."""
+    campaign = Campaign(QUICKSTART, n=120, seed=1)
+    campaign.run()
+    return campaign
+
+
+def test_every_row_holds_its_whole_identity(small: Campaign) -> None:
+    """Site, fault, seed, environment, outcome and metrics stand in each row."""
+    assert [row.id for row in small.results] == list(range(1, 121))
+    for row in small.results:
+        assert row.fault["model"] == "bitflip"
+        assert set(row.fault["parameters"]) == {"bit"}
+        assert {"torch", "python", "machine", "threads", "golden"} <= set(row.environment)
+        assert row.campaign["make_session"] == QUICKSTART
+        assert row.outcome in fi.Run.__dataclass_fields__ or row.outcome in Counter(
+            small.results.outcomes
+        )
+        assert {"loss", "before", "after", "parameter_distance"} <= set(row.metrics)
+
+
+def test_a_campaign_is_the_same_each_time(small: Campaign) -> None:
+    """The same seed gives the same rows, in other chunks as well."""
+    again_ = Campaign(sessions.quickstart, n=120, seed=1)
+    assert _same(again_.run(chunk=7), small.results)
+
+
+def test_a_longer_campaign_begins_with_the_shorter_one(small: Campaign) -> None:
+    """The first 120 of 130 injections are those of 120."""
+    longer = Campaign(QUICKSTART, n=130, seed=1).run()
+    assert repr([r.result for r in longer][:120]) == repr([r.result for r in small.results])
+
+
+@pytest.mark.draws_nothing
+def test_a_campaign_leaves_generators_and_threads_as_they_were() -> None:
+    """What it seeds and sets is put back."""
+    before = torch.get_num_threads()
+    Campaign(QUICKSTART, n=3, seed=1, threads=1).run()
+    assert torch.get_num_threads() == before
+
+
+def test_a_dry_run_says_how_many_how_long_how_wide(small: Campaign) -> None:
+    """23.6 million faults; 120 of them give ± 9 %: 1.96 √(0.25 / 120) = 0.0895."""
+    planned = small.dry_run(tried=3)
+    assert planned.population == len(small.population)
+    assert planned.margin == pytest.approx(1.96 * math.sqrt(0.25 / 120), rel=1e-3)
+    assert planned.needed == 384
+    assert planned.seconds > 0
+    assert "120 injections" in str(planned)
+
+
+def test_top_exponent_flips_of_normal_values_are_non_finite_as_often_as_must_be() -> None:
+    """P(1 ≤ |x| < 2) = 27.18 % of N(0, 1) lies in the interval of the share."""
+    flips = [{"model": "bitflip", "parameters": {"bit": 30}}]
+    found = Campaign("tests.campaign.sessions:normal", sites="mul*1:0", faults=flips, n=400).run()
+    bad = sum(not math.isfinite(row.metrics["after"]) for row in found)
+    low, high = wilson(bad, len(found))
+    assert low <= 0.2718 <= high
+    assert set(found.groups("bit")) == {"30"}
+
+
+def test_dead_units_mask_every_fault() -> None:
+    """What stays negative before a ReLU is 0 after it: 100 % masked, no less."""
+    dead = [6 * 0 + row * 8 + unit for row in range(6) for unit in range(4)]
+    low_bits = {"model": "bitflip", "parameters": {"field": "mantissa"}}
+    campaign = Campaign(
+        "tests.campaign.sessions:dead_units",
+        sites="addmm*1:0",
+        faults=[
+            low_bits | {"elements": {"index": index}} for index in ([n // 8, n % 8] for n in dead)
+        ],
+        n=200,
+    )
+    found = campaign.run()
+    assert found.counts == {"masked_exact": 200}
+    assert found.rates()[0].rate == 1.0
+    assert all(row.early for row in found)
+
+
+def test_planned_strata_are_made_as_planned() -> None:
+    """60 over the model's layers: equal shares, each made."""
+    campaign = Campaign(QUICKSTART, n=60, strategy="stratified", strata="phase", seed=2)
+    found = campaign.run()
+    assert Counter(found.groups("phase")) == campaign.strata
+    assert set(campaign.strata.values()) <= {
+        60 // len(campaign.strata),
+        60 // len(campaign.strata) + 1,
+    }
+
+
+def test_the_stop_rule_holds_at_a_beginning_of_the_plan(small: Campaign) -> None:
+    """It stops at a multiple of 50, wherever the chunks end, and with the same rows."""
+    wide = 0.25
+    one = Campaign(QUICKSTART, n=120, seed=1).run(stop=wide, chunk=10)
+    other = Campaign(QUICKSTART, n=120, seed=1).run(stop=wide, chunk=64)
+    assert len(one) == len(other) == 100 or len(one) == len(other) == 50
+    assert _same(one, other)
+    assert one.width() <= wide
+    assert repr([r.result for r in one]) == repr([r.result for r in small.results][: len(one)])
+
+
+def test_cancel_keeps_what_is_done(tmp_path: Path) -> None:
+    """Cancelled after two chunks, run again it makes the rest, and only that."""
+    path = tmp_path / "j.jsonl"
+    campaign, told = Campaign(QUICKSTART, n=60, seed=1), []
+    part = campaign.run(
+        journal=path, chunk=10, cancel=lambda: len(told) >= 2, on_progress=told.append
+    )
+    assert len(part) == 20
+    assert told[-1].done == 20
+    whole = Campaign(QUICKSTART, n=60, seed=1).run(journal=path, chunk=10)
+    assert len(path.read_text().splitlines()) == 60
+    assert _same(whole, Campaign(QUICKSTART, n=60, seed=1).run())
+
+
+def test_another_campaign_does_not_write_into_the_journal(tmp_path: Path) -> None:
+    """Another seed is another campaign."""
+    path = tmp_path / "j.jsonl"
+    Campaign(QUICKSTART, n=2, seed=1).run(journal=path)
+    with pytest.raises(ValueError, match="another campaign"):
+        Campaign(QUICKSTART, n=2, seed=2).run(journal=path)
+
+
+def test_any_row_is_made_again_alone_bit_for_bit(tmp_path: Path, small: Campaign) -> None:
+    """Its outcome, reason and every number are the same, for slices and replays."""
+    path = tmp_path / "j.jsonl"
+    Campaign(QUICKSTART, n=120, seed=1).run(journal=path)
+    for number in (1, 60, 117):
+        made, differences = again(read_row(f"{path}:{number}"))
+        assert differences == []
+        assert repr(made.result) == repr(small.results.rows[number - 1].result)
+
+
+def test_a_row_opens_in_a_session(small: Campaign) -> None:
+    """The session has the fault armed and replayed, with the row's outcome."""
+    row = small.results.rows[0]
+    session = opened(row)
+    assert session.run is not None
+    assert session.run.outcome.name == row.outcome
+    assert str(session.plan.faults[0].target) == row.site
+
+
+def test_a_site_is_swept_in_the_session_itself() -> None:
+    """Every bit of two elements of one site: 2 × 32; the plan stays as it was."""
+    session = sessions.quickstart()
+    trace = session.trace()
+    armed = session.arm("relu*1:0", "bitflip", bit=1, elements={"index": 0})
+    found = Campaign.of_site(session, trace.site(trace.row("addmm*1:0")), elements=2, seed=3).run()
+    assert len(found) == 64
+    assert Counter(found.groups("bit")) == {str(bit): 2 for bit in range(32)}
+    assert list(session.plan) == [armed]
+    assert session.runs == []
+
+
+def test_a_subtree_is_swept() -> None:
+    """Only sites of the module and below are struck."""
+    session = sessions.quickstart()
+    found = Campaign.of_subtree(session, "conv2", n=30).run()
+    assert set(found.groups("layer")) == {"conv2"}
+
+
+def test_a_session_of_this_process_cannot_go_elsewhere() -> None:
+    """An executor needs a function that other processes can import."""
+    campaign = Campaign.of_subtree(sessions.quickstart(), "conv2", n=3)
+    with pytest.raises(CampaignError, match="cannot import make_session"):
+        campaign.run(lambda: None)  # type: ignore[arg-type, return-value]  # never made
+
+
+def test_inference_is_judged_by_what_the_step_returns() -> None:
+    """Without a loss: changed scores are `changed`, and the changed top classes are counted."""
+    found = Campaign("tests.campaign.sessions:inference", n=150, seed=1, sites="relu").run()
+    assert set(found.counts) >= {"changed", "masked_exact"}
+    assert all("top1_changed" in row.metrics for row in found)
+    masked = [row for row in found if row.outcome.startswith("masked")]
+    assert all(row.metrics["top1_changed"] == 0 for row in masked)
+    assert any(row.metrics["top1_changed"] for row in found)
+
+
+def test_faults_of_later_steps_have_curves() -> None:
+    """Three steps, struck in the second: three losses each, the first one golden."""
+    found = Campaign(QUICKSTART, n=20, steps=3, at=1, sites="relu", seed=1).run()
+    curves = [row.metrics["losses"] for row in found]
+    assert {len(curve) for curve in curves} == {3}
+    assert len({curve[0] for curve in curves}) == 1
+    assert {row.step for row in found} == {1}
+
+
+def test_results_become_tables(small: Campaign) -> None:
+    """One line per injection; rates have counts, intervals and groups."""
+    table = small.to_pandas()
+    assert len(table) == 120
+    assert {"site", "layer", "bit", "field", "outcome", "loss", "early"} <= set(table.columns)
+    by_field = small.results.rates_to_pandas(by="field")
+    assert set(by_field["group"]) <= {"sign", "exponent", "mantissa"}
+    assert by_field["count"].sum() == 120
+    assert "masked_exact" in summary(small.results)
+    with pytest.raises(ValueError, match="did you mean 'layer'"):
+        small.rates(by="layr")
+
+
+def test_nan_rows_are_kept(small: Campaign) -> None:
+    """A row whose loss is NaN is a row like all others."""
+    rows = [*small.results.rows[:3]]
+    bad = Row(**{**vars(rows[0]), "id": 4, "metrics": {**rows[0].metrics, "loss": math.nan}})
+    results = Results((*rows, bad))
+    assert len(results.to_pandas()) == 4
+    assert results.to_pandas()["loss"].isna().sum() == 1
+    assert sum(rate.count for rate in results.rates()) == 4
+
+
+def test_two_campaigns_are_compared(small: Campaign) -> None:
+    """Exponent flips do more harm than mantissa flips; both against all bits."""
+    low = Campaign(QUICKSTART, n=120, seed=1, faults=[("bitflip", {"field": "mantissa"})])
+    low.run()
+    contrast = {c.outcome: c for c in small.compare(low)}
+    assert all(c.low <= c.difference <= c.high for c in contrast.values())
+    assert "→" in str(contrast["changed"])
+
+
+def test_figures_and_report_are_made(small: Campaign, tmp_path: Path) -> None:
+    """Four pictures, and one file that asks nobody for anything."""
+    heat = small.figures.heat_map().data[0]
+    assert np.nansum(heat.customdata[..., 1]) == 120
+    bars = small.figures.outcomes("phase").data
+    assert {bar.name for bar in bars} == set(small.results.counts)
+    assert len(small.figures.timeline().data) >= 2
+    assert "one step" in str(small.figures.losses().to_dict())
+    text = small.save_html(tmp_path / "c.html").read_text(encoding="utf-8")
+    assert text.count("<script") == 3
+    assert "src=" not in text.split("<script>")[0]
+    assert "masked_exact" in text
+
+
+def test_a_campaign_comes_from_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`fi-notebook campaign` runs it, `fi-notebook replay` makes a row again."""
+    plan, journal = tmp_path / "plan.json", tmp_path / "j.jsonl"
+    plan.write_text(json.dumps({"make_session": QUICKSTART, "n": 12, "seed": 4, "sites": "relu"}))
+    assert main(["campaign", str(plan), "--dry-run"]) == 0
+    assert "12 injections" in capsys.readouterr().out
+    html = tmp_path / "c.html"
+    assert main(["campaign", str(plan), "--journal", str(journal), "--html", str(html)]) == 0
+    assert "12 injections on" in capsys.readouterr().out
+    assert html.stat().st_size > 1_000_000
+    assert main(["replay", f"{journal}:7"]) == 0
+    assert "bit for bit" in capsys.readouterr().out
+    lines = journal.read_text().splitlines()
+    journal.write_text("\n".join(lines).replace('"outcome":"', '"outcome":"not_'))
+    assert main(["replay", f"{journal}:7"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"make_session": QUICKSTART, "nn": 3}, "did you mean 'n'"),
+        ({"n": 3}, "expected a mapping with 'make_session'"),
+        ({"make_session": "nowhere:x"}, "cannot import make_session"),
+        ({"make_session": "plain"}, "expected text as 'module:function'"),
+        ({"make_session": QUICKSTART, "at": 3}, "choose one of them"),
+    ],
+)
+def test_a_file_that_cannot_be_is_refused(given: dict, expected: str, tmp_path: Path) -> None:
+    """It says what was given, and what would be valid."""
+    path = tmp_path / "plan.json"
+    path.write_text(json.dumps(given))
+    with pytest.raises(CampaignError, match=expected):
+        from_file(path)

@@ -1,0 +1,77 @@
+"""The journal: rows come back as they were, torn lines are passed over, nothing doubles."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fi_notebook.campaign.journal import Journal, JournalError, Row, read_row
+
+ROW = Row(
+    id=1,
+    campaign={"key": "k", "make_session": "a:b", "seed": 1},
+    site="relu*2:0",
+    fault={"model": "bitflip", "parameters": {"bit": 3}, "elements": {"index": 5}},
+    seed=7,
+    step=0,
+    environment={"torch": "2"},
+    outcome="changed",
+    reason="it changed",
+    metrics={"loss": math.nan, "before": math.inf, "after": -math.inf, "n": 3, "losses": [1.5]},
+)
+
+
+@given(st.floats(), st.text())
+def test_a_row_comes_back_as_it_was(value: float, text: str) -> None:
+    """Numbers bit for bit, NaN and infinities included, and any text."""
+    row = replace(ROW, reason=text, metrics={"x": value})
+    line = row.to_json()
+    assert "\n" not in line
+    assert repr(Row.from_json(line)) == repr(row)
+
+
+def test_a_torn_line_is_passed_over_and_ended(tmp_path: Path) -> None:
+    """Cut anywhere, the last row is made again, and all others are kept."""
+    path = tmp_path / "j.jsonl"
+    lines = "".join(f"{replace(ROW, id=n).to_json()}\n" for n in (1, 2, 3)).encode()
+    second = lines.index(b"\n", lines.index(b"\n") + 1) + 1
+    for cut in (second + 1, len(lines) - 20, len(lines) - 2):
+        path.write_bytes(lines[:cut])
+        journal = Journal(path, "k")
+        assert sorted(journal.rows) == [1, 2]
+        assert journal.torn == 1
+        journal.append([replace(ROW, id=3)])
+        assert sorted(Journal(path, "k").rows) == [1, 2, 3]
+
+
+def test_a_row_is_written_once(tmp_path: Path) -> None:
+    """A number that is there already is neither written nor replaced."""
+    journal = Journal(tmp_path / "j.jsonl", "k")
+    assert len(journal.append([ROW, replace(ROW, id=2)])) == 2
+    assert journal.append([replace(ROW, outcome="crash")]) == []
+    assert len((tmp_path / "j.jsonl").read_text().splitlines()) == 2
+
+
+def test_the_journal_of_another_campaign_is_refused(tmp_path: Path) -> None:
+    """Another key: another session, seed, sites or faults."""
+    Journal(tmp_path / "j.jsonl", "k").append([ROW])
+    with pytest.raises(JournalError, match="another campaign"):
+        Journal(tmp_path / "j.jsonl", "other")
+
+
+def test_a_row_is_found_by_its_number(tmp_path: Path) -> None:
+    """``file:2`` is injection 2; what is not there says what is."""
+    path = tmp_path / "j.jsonl"
+    Journal(path, "k").append([ROW, replace(ROW, id=2)])
+    assert read_row(f"{path}:2").id == 2
+    with pytest.raises(JournalError, match="2 rows, from 1 to 2"):
+        read_row(f"{path}:9")
+    with pytest.raises(JournalError, match="expected text such as"):
+        read_row(str(path))
+    with pytest.raises(JournalError, match="there is no journal"):
+        read_row(f"{tmp_path / 'none.jsonl'}:1")
