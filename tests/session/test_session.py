@@ -239,8 +239,8 @@ def test_bad_faults_are_refused_and_nothing_is_lost(net: Net) -> None:
         (SiteError, "no phase 'forwards'.*'forward'", ("addmm", "zero"), {"phases": ["forwards"]}),
         (FaultError, "bitflop.*bitflip", ("addmm", "bitflop"), {}),
         (FaultError, "factor", ("addmm", "scale"), {"factor": "two"}),
-        (FaultError, "", ("addmm*1:0", "bitflip"), {"bit": 32}),
-        (FaultError, "", ("addmm*1:0", "zero"), {"elements": {"row": 4}}),
+        (FaultError, "float32 has no bit 32", ("addmm*1:0", "bitflip"), {"bit": 32}),
+        (FaultError, "row 4", ("addmm*1:0", "zero"), {"elements": {"row": 4}}),
         (FaultError, "no scope 'values'.*'value'", ("addmm", "zero"), {"scope": "values"}),
     ]
     for kind, said, aimed, how in cases:
@@ -361,7 +361,7 @@ def test_a_listener_that_fails_does_not_stop_a_run(net: Net) -> None:
     session.subscribe(fail)
     session.subscribe(lambda event, _payload: heard.append(event))
     session.trace()
-    assert heard == ["state", "state", "trace"]
+    assert [event for event in heard if event != "progress"] == ["state", "state", "trace"]
 
 
 def test_the_shared_cases_are_traced_as_they_are() -> None:
