@@ -358,10 +358,7 @@ def _campaign_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def replay(options: Options) -> int | None:
-    """Make one injection of a campaign's journal again, alone, and compare bit for bit.
-
-    fi-notebook replay journal.jsonl:417
-    """
+    """Make one injection again: ``journal.jsonl:417``, compared bit for bit."""
     from fi_notebook.campaign.again import again, opened
     from fi_notebook.campaign.journal import read_row
 

@@ -175,13 +175,6 @@ def test_schema_is_printed_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(capsys.readouterr().out) == config.schema()
 
 
-@pytest.mark.parametrize("command", ["campaign", "replay"])
-def test_what_is_not_there_yet_says_so(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Exit code 3, and what to use in its place."""
-    assert cli.main([command]) == 3
-    assert f"fi-notebook {command} is not there yet; " in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -188,7 +188,7 @@ class _Dispatch:
             self.executor = self.make()
         elif isinstance(broken, ProcessPoolExecutor):
             self.executor = ProcessPoolExecutor(
-                broken._max_workers,  # noqa: SLF001  # to make it as it was
+                broken._max_workers,  # type: ignore[attr-defined]  # noqa: SLF001  # made as it was
                 broken._mp_context,  # noqa: SLF001  # to make it as it was
                 broken._initializer,  # noqa: SLF001  # to make it as it was
                 broken._initargs,  # noqa: SLF001  # to make it as it was

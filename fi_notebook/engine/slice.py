@@ -225,6 +225,8 @@ class _Slice:
         result = self.call(call, args, kwargs)
         if type(result) is torch.Tensor:
             made = [result]
+        elif type(result) is tuple and call.plain == (None,) * len(call.outputs):
+            made = list(result)
         else:
             made = [output.tensor for output in outputs(call.func, args, kwargs, result)]
             if len(made) != len(call.outputs) or not same_plain(call.plain, plain_of(result)):

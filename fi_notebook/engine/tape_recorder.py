@@ -1,7 +1,6 @@
 """Writing a tape: an observer that saves the bits of every storage as they change.
 
     tape = record_tape(setup, steps=1, budget=2 << 30)
-    verify(tape)                  # every call, carried out alone, gives its golden bits
 
 What a call writes is what its schema says, and beyond that whatever changed: before a
 call its inputs are compared with the last bits that were seen of them, after it again.
@@ -39,7 +38,7 @@ from fi_notebook.engine.tape import (
 )
 from fi_notebook.engine.tracer import Recorder
 
-__all__ = ["record_tape", "same_plain", "verify"]
+__all__ = ["plain_of", "record_tape", "same_plain"]
 
 BLIND = frozenset(
     {
@@ -61,8 +60,6 @@ BLIND = frozenset(
 
 MOVES_MEMORY = frozenset({"resize_", "resize_as_", "set_"})
 """Operators that give a tensor other memory."""
-
-_BARE = ("empty", "new_empty")
 
 
 class TapeRecorder:
@@ -365,43 +362,3 @@ def _renamed(tape: Tape, old: LookKey, new: LookKey) -> None:
     for row, entry in enumerate(tape.entries):
         if isinstance(entry, Look) and entry.key == old:
             tape.entries[row] = Look(entry.slot, new, entry.step)
-
-
-def verify(tape: Tape) -> str:
-    """Carry out every call alone on its golden inputs.
-
-    Returns:
-        The first call that does not give its golden bits, or ``""``.
-    """
-    state = torch.get_rng_state()
-    try:
-        with torch.no_grad():
-            bad = (call for call in tape.calls if not _repeats(tape, call))
-            return next((call.name for call in bad), "")
-    finally:
-        torch.set_rng_state(state)
-
-
-def _repeats(tape: Tape, call: TapeCall) -> bool:
-    if not call.reads or call.refusal or call.blind:
-        return True
-    if call.func.overloadpacket.__name__.startswith(_BARE):
-        return True
-    if call.outputs and all(site.alias for site in call.outputs) and not call.writes:
-        return True
-    written_to = call.writes.items()
-    copies = {number: tape.versions[number][after - 1].copied() for number, after in written_to}
-    tensors = {id(s): copies[s.storage].at(s) for s in call.reads if s.storage in copies}
-    if call.draws is not None:
-        torch.set_rng_state(call.draws[0])
-    args, kwargs = call.filled(tensors)
-    result = call.made(args, kwargs)
-    if not all(copies[number].equals(tape.versions[number][after]) for number, after in written_to):
-        return False
-    made = outputs(call.func, args, kwargs, result)
-    return same_plain(call.plain, plain_of(result)) and all(
-        site.alias
-        or output.output in call.workspaces
-        or (site.slot.fits(output.tensor) and site.slot.equals(output.tensor))
-        for site, output in zip(call.outputs, made, strict=True)
-    )

@@ -13,16 +13,17 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
 
-from fi_notebook.core.run import Difference
+from fi_notebook.core.run import Difference, Outcome
 from fi_notebook.engine.measure import dense, wide
 
-__all__ = ["EndTensors", "Ends"]
+__all__ = ["EndTensors", "Ends", "of_result", "result_metrics"]
 
 
 @dataclass(frozen=True)
@@ -142,3 +143,16 @@ def _difference(
         golden=float(golden[0]) if scalar else math.nan,
         faulty=float(_vector(faulty)[0]) if scalar else math.nan,
     )
+
+
+def of_result(outcome: Outcome) -> Outcome:
+    """An outcome in whose sentence the result stands, where it is not of a loss."""
+    reason = outcome.reason.replace("the loss is", "the norm of the result is")
+    return replace(outcome, reason=reason.replace("the loss became", "the result became"))
+
+
+def result_metrics(golden: torch.Tensor, faulty: torch.Tensor | None) -> dict[str, Any]:
+    """How many rows of a result (one per example) have another largest column."""
+    if faulty is None or golden.dim() != 2 or golden.shape != faulty.shape:
+        return {}
+    return {"top1_changed": int((golden.argmax(1) != faulty.argmax(1)).sum())}

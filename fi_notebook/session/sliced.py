@@ -1,6 +1,6 @@
 """Many faults of one session, each as a slice of one tape.
 
-    replays = Slices.of(stage, golden, …)   # the tape and its check: once
+    replays = slices_of(stage, golden, …)   # the tape and its check: once
     found = replays.replay(fault)
     found.outcome, found.metrics, found.early
 
@@ -16,7 +16,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -40,12 +40,13 @@ from fi_notebook.core.site import Site
 from fi_notebook.core.trace import Trace
 from fi_notebook.engine.slice import Astray, Sliced, run_slice, slices
 from fi_notebook.engine.tape import LookKey, Tape, TapeError
-from fi_notebook.engine.tape_recorder import record_tape, verify
-from fi_notebook.session.ends import Ends, EndTensors
+from fi_notebook.engine.tape_check import verify
+from fi_notebook.engine.tape_recorder import record_tape
+from fi_notebook.session.ends import Ends, EndTensors, of_result, result_metrics
 from fi_notebook.session.golden import GoldenRun
 from fi_notebook.session.stage import Stage
 
-__all__ = ["LeanRun", "Slices", "of_result", "result_metrics"]
+__all__ = ["LeanRun", "Slices", "slices_of"]
 
 _KINDS = ("gradients", "parameters", "buffers", "optimizer_state", "result", "loss")
 
@@ -105,50 +106,6 @@ class Slices:
         }
         self._texts: dict[tuple[int, int], str] = {}
         self._columns = [_columns(len(found)) for found in self._traces]
-
-    @classmethod
-    def of(
-        cls, stage: Stage, golden: GoldenRun, *, steps: int, budget: int, tolerance: Tolerance
-    ) -> Slices:
-        """Record the tape of a session from where its golden run began, and check it.
-
-        Args:
-            stage: What is run.
-            golden: The golden run.
-            steps: How many steps.
-            budget: Bytes for the tape.
-            tolerance: What counts as a difference.
-
-        Raises:
-            TapeError: The steps cannot be a tape; says why.
-        """
-        with stage.running("tracing"):
-            golden.snapshot.restore()
-            tape = record_tape(
-                stage.setup,
-                steps=steps,
-                budget=budget,
-                optimizer_begins=stage.adopting(golden.snapshot),
-            )
-        _check_stream(golden.trace, tape.traces[0])
-        wrong = verify(tape)
-        if wrong:
-            raise TapeError(f"{wrong} does not give the same bits when it is made again")
-        made = cls(tape, golden.trace, tolerance)
-        made.check_loss(golden)
-        return made
-
-    def check_loss(self, golden: GoldenRun) -> None:
-        """Refuse a step whose loss is another one the second time.
-
-        Raises:
-            TapeError: It is.
-        """
-        first, second = golden.result.loss, self.records[0].loss
-        if first is None or math.isnan(second):
-            return
-        if float(first.double().real) != second:
-            raise TapeError("the step gave another loss the second time")
 
     @cached_property
     def records(self) -> tuple[StepRecord, ...]:
@@ -354,17 +311,38 @@ class Slices:
         return metrics
 
 
-def of_result(outcome: Outcome) -> Outcome:
-    """An outcome in whose sentence the result stands, where it is not of a loss."""
-    reason = outcome.reason.replace("the loss is", "the norm of the result is")
-    return replace(outcome, reason=reason.replace("the loss became", "the result became"))
+def slices_of(
+    stage: Stage, golden: GoldenRun, *, steps: int, budget: int, tolerance: Tolerance
+) -> Slices:
+    """Record the tape of a session from where its golden run began, and check it.
 
+    Args:
+        stage: What is run.
+        golden: The golden run.
+        steps: How many steps.
+        budget: Bytes for the tape.
+        tolerance: What counts as a difference.
 
-def result_metrics(golden: torch.Tensor, faulty: torch.Tensor | None) -> dict[str, Any]:
-    """How many rows of a result (one per example) have another largest column."""
-    if faulty is None or golden.dim() != 2 or golden.shape != faulty.shape:
-        return {}
-    return {"top1_changed": int((golden.argmax(1) != faulty.argmax(1)).sum())}
+    Raises:
+        TapeError: The steps cannot be a tape; says why.
+    """
+    with stage.running("tracing"):
+        golden.snapshot.restore()
+        tape = record_tape(
+            stage.setup,
+            steps=steps,
+            budget=budget,
+            optimizer_begins=stage.adopting(golden.snapshot),
+        )
+    _check_stream(golden.trace, tape.traces[0])
+    wrong = verify(tape)
+    if wrong:
+        raise TapeError(f"{wrong} does not give the same bits when it is made again")
+    made = Slices(tape, golden.trace, tolerance)
+    first, second = golden.result.loss, made.records[0].loss
+    if first is not None and not math.isnan(second) and float(first.double().real) != second:
+        raise TapeError("the step gave another loss the second time")
+    return made
 
 
 def _worst(golden: EndTensors, found: Ends) -> Difference:

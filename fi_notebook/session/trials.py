@@ -29,10 +29,11 @@ from fi_notebook.engine.slice import Astray
 from fi_notebook.engine.storages import tensors_in
 from fi_notebook.engine.tape import TapeError
 from fi_notebook.errors import FaultError, SiteError
+from fi_notebook.session.ends import of_result, result_metrics
 from fi_notebook.session.golden import GoldenRun
 from fi_notebook.session.keeping import Keeping
 from fi_notebook.session.replay import Replay
-from fi_notebook.session.sliced import LeanRun, Slices, of_result, result_metrics
+from fi_notebook.session.sliced import LeanRun, Slices, slices_of
 from fi_notebook.session.stage import Stage
 
 __all__ = ["Trials"]
@@ -61,7 +62,7 @@ class Trials:
         self._keeping, self._tolerance = keeping, tolerance
         self.slices: Slices | None = None
         try:
-            self.slices = Slices.of(
+            self.slices = slices_of(
                 stage, golden, steps=steps, budget=keeping.budget, tolerance=tolerance
             )
         except TapeError as error:

@@ -42,7 +42,7 @@ def _small(forward: Callable[[nn.Module, Tensor], Tensor]) -> Session:
 
     def step() -> Tensor:
         loss = forward(model, data)
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         optimizer.step()
         optimizer.zero_grad()
         return loss
@@ -86,7 +86,7 @@ def dead_units() -> Session:
 
     def step() -> Tensor:
         loss: Tensor = model(data).square().sum()
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         optimizer.step()
         optimizer.zero_grad()
         return loss
@@ -116,7 +116,7 @@ def normal() -> Session:
 
     def step() -> Tensor:
         loss: Tensor = model(torch.ones(())).sum()
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         optimizer.step()
         optimizer.zero_grad()
         return loss
