@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import torch
+from torch.nn.parameter import is_lazy
 
 from fi_notebook.engine.outputs import IN_PLACE, VIEW, Output
 from fi_notebook.engine.storages import StorageMap, storage_of
@@ -42,7 +43,7 @@ class Makers:
     def of(self, tensor: torch.Tensor) -> tuple[int, ...]:
         """Rows of the sites that made a tensor; none for a parameter or a batch."""
         history = self._known.get(tensor)
-        if history is None:
+        if history is None or is_lazy(tensor):  # a lazy one has no shape yet
             return ()
         row = history.views.get(_geometry(tensor))
         return tuple(history.writes) if row is None else (row,)

@@ -342,6 +342,24 @@ def test_an_optimizer_that_nobody_named_is_found_and_put_back() -> None:
     assert all(same_bits(now[key], kept[key]) for key in kept)
 
 
+def test_a_lazy_model_is_lazy_again_after_its_first_step() -> None:
+    """Traced and replayed before it ever ran, it still has no shapes, and then trains."""
+    model, x = nn.Sequential(nn.LazyLinear(4), nn.ReLU()), torch.randn(3, 5)
+
+    def step() -> Tensor:
+        loss = model(x).sum()
+        loss.backward()
+        return loss
+
+    session = Session(step, model=model)
+    session.trace()
+    assert session.replay().comparison.equal
+    assert type(model[0]) is nn.LazyLinear
+    assert isinstance(model[0].weight, nn.UninitializedParameter)
+    step()
+    assert model[0].weight.shape == (4, 5)
+
+
 def test_values_of_sites_are_the_golden_tensors(net: Net) -> None:
     """Kept or, with no memory for it, replayed: the same bits as a plain forward gives."""
     weight, bias = net.model.get_parameter("0.weight"), net.model.get_parameter("0.bias")
