@@ -225,6 +225,7 @@ class Interceptor(TorchDispatchMode):
         super().__init__()
         self.watch = watch
         self.observers = list(observers)
+        self.failure: Exception | None = None  # of an observer, which is no failure of the step
         self.row = 0
         self._facts: dict[int, _Facts] = {}
 
@@ -253,12 +254,20 @@ class Interceptor(TorchDispatchMode):
             return self._after(call, result)
 
     def _before(self, call: Call) -> None:
-        for observer in self.observers:
-            observer.before(call)
+        try:
+            for observer in self.observers:
+                observer.before(call)
+        except Exception as error:
+            self.failure = error
+            raise
 
     def _after(self, call: Call, result: Any) -> Any:
-        for observer in self.observers:
-            result = observer.after(call, result)
+        try:
+            for observer in self.observers:
+                result = observer.after(call, result)
+        except Exception as error:
+            self.failure = error
+            raise
         return result
 
     def name(self, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Call:

@@ -214,6 +214,9 @@ def run_step(
     Returns:
         What was seen. An exception of the step is in ``error``; what is no `Exception`
         (a Ctrl-C, a cancelled run) is raised.
+
+    Raises:
+        Exception: Whatever an observer or a fault model of a person's own raised.
     """
     clock = StepClock(setup.model, start_step=number, one_step=True)
     clock.optimizers += setup.optimizers
@@ -225,8 +228,9 @@ def run_step(
     gradients = Gradients(setup.model)
     watch.optimizer_begins += [optimizer_begins or _nobody, gradients.take_of]
     observers: list[Observer] = [striker, recorder] if plan else [recorder]
+    mode = Interceptor(watch, observers)
     try:
-        returned = observed(setup, number, Interceptor(watch, observers))
+        returned = observed(setup, number, mode)
         with _disable_current_modes():
             result.loss = _scalar(returned, recorder.loss)
             gradients.take_rest()
@@ -235,6 +239,8 @@ def run_step(
     except Exception as error:  # noqa: BLE001  # whatever a step raises is its result
         result.error = error
         result.loss = recorder.loss
+    if mode.failure is not None:  # ours, or of a person's fault: no outcome of the step
+        raise mode.failure
     recorder.finish()
     result.gradients = gradients.taken
     result.forwards = clock.micro_batch + 1
