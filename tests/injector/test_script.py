@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -12,10 +10,10 @@ import pytest
 
 from fi_notebook.errors import SessionError
 from fi_notebook.injector import run_script
+from tests.injector.forks import run_scripts
 from tests.injector.helpers import plan, sites
 from tests.tools import leaks
 
-ROOT = Path(__file__).parents[2]
 SCRIPT = Path(__file__).parent / "scripts" / "plain.py"
 
 
@@ -72,19 +70,15 @@ def _written(config: dict[str, object]) -> Path:
     return path
 
 
-@pytest.mark.parametrize("chosen", [[], ["--model", "Student"]])
-def test_the_command_line(chosen: list[str]) -> None:
+def test_the_command_line(tmp_path: Path) -> None:
     """``fi-notebook run PLAN SCRIPT -- ARGS`` trains, strikes, and ends with the report."""
     plan_file = _written(plan("addmm*1:0", "zero", steps=[1]))
-    code = "import sys; from fi_notebook.cli import main; sys.exit(main())"
-    done = subprocess.run(
-        [sys.executable, "-c", code, "run", *chosen, str(plan_file), str(SCRIPT), "--", "2"],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=100,
-        env=os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
-    )
-    struck = [line for line in done.stdout.splitlines() if "1.000000" in line or "0.000000" in line]
-    assert "addmm*1:0" in done.stdout + done.stderr
-    assert [line.split()[:2] for line in struck] == ([] if chosen else [["Teacher", "1"]])
+    command = str(SCRIPT.parent / "command.py")
+    rest = [str(plan_file), str(SCRIPT), "--", "2"]
+    scripts = [[command, "run", *rest], [command, "run", "--model", "Student", *rest]]
+    teacher, student = run_scripts(scripts, tmp_path)
+    assert (teacher.code, student.code) == (0, 0)
+    assert "addmm*1:0" in teacher.output
+    assert "Teacher 1 0.000000" in teacher.output  # addmm is its output
+    assert "Teacher 1 0.000000" not in student.output
+    assert "addmm*1:0" in student.output
