@@ -1,7 +1,7 @@
 """What must be the same in every process before two runs can have the same bits.
 
-    with Settled(seed=1, threads=1):
-        …               # generators seeded, one thread; both put back afterwards
+with Settled(seed=1, threads=1):
+    …               # generators seeded, one thread; both put back afterwards
 """
 
 from __future__ import annotations

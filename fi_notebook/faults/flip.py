@@ -19,7 +19,9 @@ from fi_notebook.faults.corrupt import Corruption
 __all__ = ["flip_one"]
 
 
-def flip_one(tensor: torch.Tensor, bit: int, index: int) -> tuple[Corruption, Callable[[], object]] | None:
+def flip_one(
+    tensor: torch.Tensor, bit: int, index: int
+) -> tuple[Corruption, Callable[[], object]] | None:
     """Flip one bit of one element where it lies.
 
     Args:
