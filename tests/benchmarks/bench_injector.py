@@ -2,12 +2,12 @@
 
     python -m tests.benchmarks.bench_injector [names]
 
-    model          none        idle   in scope   firing   calls
-    encoder     41.00 ms    1.00 x     1.35 x   1.36 x     643
+    model              none       idle   in scope     firing   calls
+    encoder        99.56 ms     0.98 x     1.76 x     1.78 x    1409
 
-*none* is the median CPU time of a step without an injector; *idle* has one whose fault is never due, so
-that only its hooks are on; *in scope* looks at every call and fires none (probability 0);
-*firing* flips one bit of one element in every step. The log is quiet in all of them.
+*none* is the median CPU time of a step without an injector; *idle* has one whose fault is
+never due, so that only its hooks are on; *in scope* looks at every call and fires none
+(probability 0); *firing* flips one bit of one element in every step. The log is quiet.
 Steps of the four are made in turn, so that a busy machine troubles them alike.
 
 Limits: one thread, and CPU time, which a busy machine troubles less than the clock.
