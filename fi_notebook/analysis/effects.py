@@ -89,10 +89,11 @@ def assign_effects(
     known = ~unknown & (into["unknown"] == 0)
     larger = _exceeds(bad, distance, into["bad"], into["distance"], growth)
     smaller = _exceeds(into["bad"], into["distance"], bad, distance, growth)
-    reached = (into["differs"] > 0) & ~_reads_shapes(faulty)[call]
+    reached = into["differs"] > 0
+    maskable = reached & seen & ~_reads_shapes(faulty)[call]
     effect = np.full(len(made), _STRUCTURAL, dtype=np.uint8)
     effect[made] = np.select(
-        [~differs & ~(reached & seen), ~differs, ~reached, known & larger, known & smaller],
+        [~differs & ~maskable, ~differs, ~reached, known & larger, known & smaller],
         [_EQUAL, _MASKED, _INTRODUCED, _AMPLIFIED, _ATTENUATED],
         _PASSED,
     )
