@@ -59,6 +59,7 @@ class Striker:
         rank: Rank of this process.
         keep_tensors: Whether an injection keeps the whole tensor before and after.
         fired: Called with each injection.
+        memory: What earlier steps of the run held, for `stale`.
     """
 
     def __init__(
@@ -69,6 +70,7 @@ class Striker:
         rank: int = 0,
         keep_tensors: bool = False,
         fired: Callable[[Injection], None] | None = None,
+        memory: Memory | None = None,
     ) -> None:
         """Aim every fault."""
         self.watch = watch
@@ -83,7 +85,7 @@ class Striker:
             if aim.fault.target.kind == "call":
                 self._by_op.setdefault(aim.op, []).append(aim)
         self._struck_views: StorageMap[int] = StorageMap()
-        self._memory = Memory()
+        self.memory = Memory() if memory is None else memory
         self.ranks = RankStriker(self)
 
     def due(self, step: int) -> bool:
@@ -115,7 +117,7 @@ class Striker:
         aims = self._by_op.get(call.op)
         if aims is None:
             return
-        self._memory.save_written(
+        self.memory.save_written(
             call if any("call" in a.needs and a.at(call) for a in aims) else None
         )
         if is_collective(call.op):
@@ -243,7 +245,7 @@ class Striker:
             fault.parameters,
             fault.elements,
             generator,
-            self._memory.context(fault, call, output),
+            self.memory.context(fault, call, output),
         )
 
     def _look(self, tensor: torch.Tensor) -> tuple[TensorStats, torch.Tensor | None]:
@@ -289,7 +291,7 @@ class Striker:
             if "previous" in aim.needs and aim.in_filters(call):
                 numbered = aim.fault.target.call is not None
                 for output in outputs(call.func, call.args, call.kwargs, result):
-                    self._memory.keep(aim.fault.id, call, output, numbered=numbered)
+                    self.memory.keep(aim.fault.id, call, output, numbered=numbered)
 
     def _note_unsafe(self, call: Call) -> None:
         """A write near a view that was struck by value: its readers miss it."""

@@ -28,6 +28,7 @@ from fi_notebook.engine.entered import Entered
 from fi_notebook.engine.inject import Striker
 from fi_notebook.engine.intercept import Call, Interceptor, Observer, Watch
 from fi_notebook.engine.interrupts import Interrupts
+from fi_notebook.engine.memory import Memory
 from fi_notebook.engine.source import SourceStacks
 from fi_notebook.engine.stats import euclidean_norm
 from fi_notebook.engine.steps import StepClock
@@ -135,6 +136,7 @@ class StepResult:
         kept: What was kept of the outputs.
         error: The exception that the step raised, or None.
         forwards: How many outermost training forwards it made.
+        remembered: What struck sites held, for the steps to come.
         memory: How much was kept of the outputs, in plain numbers.
     """
 
@@ -147,6 +149,7 @@ class StepResult:
     kept: Mapping[SiteKey, Kept] = field(default_factory=dict)
     error: Exception | None = None
     forwards: int = 0
+    remembered: Memory | None = None
     memory: Mapping[str, Any] = field(default_factory=dict)
 
     def shrink(self, *, parameters: bool) -> None:
@@ -195,6 +198,7 @@ def run_step(
     fired: Callable[[Injection], None] | None = None,
     optimizer_begins: Callable[[Optimizer], None] | None = None,
     fired_before: Mapping[str, int] | None = None,
+    remembered: Memory | None = None,
 ) -> StepResult:
     """Run one step under observation.
 
@@ -210,6 +214,7 @@ def run_step(
         fired: Called after each firing.
         optimizer_begins: Called before each step of an optimizer.
         fired_before: How many times each fault fired in earlier steps of the run.
+        remembered: What struck sites held in earlier steps of the run.
 
     Returns:
         What was seen. An exception of the step is in ``error``; what is no `Exception`
@@ -222,9 +227,9 @@ def run_step(
     clock.optimizers += setup.optimizers
     watch = Watch(setup.model, clock, setup.sources)
     recorder = Recorder(watch, store=store, golden=golden, statistics=statistics, progress=progress)
-    striker = Striker(plan, watch, rank=rank, keep_tensors=True, fired=fired)
+    striker = Striker(plan, watch, rank=rank, keep_tensors=True, fired=fired, memory=remembered)
     striker.count(fired_before or {})
-    result = StepResult(recorder)
+    result = StepResult(recorder, remembered=striker.memory)
     gradients = Gradients(setup.model)
     watch.optimizer_begins += [optimizer_begins or _nobody, gradients.take_of]
     observers: list[Observer] = [striker, recorder] if plan else [recorder]

@@ -235,6 +235,7 @@ class Replay:
             progress=self.stage.progress(run, number, steps, self.golden.trace.call_count),
             optimizer_begins=self.stage.adopting(self.golden.snapshot),
             fired_before=_fired_before(earlier or []),
+            remembered=earlier[-1].remembered if earlier else None,
         )
         if result.error is None:
             check_ran(self.stage.setup, result)

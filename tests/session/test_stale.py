@@ -1,0 +1,33 @@
+"""``stale`` in a session: what the site held in the step before."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from fi_notebook.session import Session
+
+
+def test_stale_takes_the_value_of_the_step_before() -> None:
+    """y = x w with w = 1 and x = i + 1 in step i: step 2 would hold 3 and holds the 2 of
+    step 1, so the loss y² is 4 instead of 9.
+    """
+    net = nn.Linear(1, 1, bias=False)
+    with torch.no_grad():
+        net.weight.fill_(1.0)
+
+    def step(i: int) -> torch.Tensor:
+        loss = net(torch.tensor([[i + 1.0]])).square().sum()
+        loss.backward()
+        net.zero_grad()
+        return loss
+
+    session = Session(step, model=net)
+    golden = session.trace()
+    site = next(s for s in golden.sites if s.module == "" and s.phase == "forward" and s.op != "t")
+    session.arm(site, "stale", steps=2)
+    run = session.replay(steps=3)
+    (injection,) = run.injections
+    assert (injection.elements[0].before, injection.elements[0].after) == (3.0, 2.0)
+    assert [record.loss for record in run.golden] == [1.0, 4.0, 9.0]
+    assert [record.loss for record in run.faulty] == [1.0, 4.0, 4.0]
