@@ -47,7 +47,10 @@ def comparison(errors: Mapping[str, float], trace: Trace | None = None, **after:
     return build(golden, golden, align(golden, golden), measures, **after)
 
 
-def stats(values: Sequence[float], shape: tuple[int, ...], dtype: str = "float32") -> TensorStats:
+Values = Sequence[float] | np.ndarray
+
+
+def stats(values: Values, shape: tuple[int, ...], dtype: str = "float32") -> TensorStats:
     """Statistics of a few values."""
     array = np.asarray(values, dtype=float)
     finite = array[np.isfinite(array)]
@@ -67,8 +70,8 @@ def stats(values: Sequence[float], shape: tuple[int, ...], dtype: str = "float32
 
 
 def injection(
-    before: Sequence[float] = (0.0, 0.5, 1.0, 2.0, 0.0, 3.0),
-    after: Sequence[float] = (0.0, 0.5, np.inf, 2.0, 0.0, 3.0),
+    before: Values = (0.0, 0.5, 1.0, 2.0, 0.0, 3.0),
+    after: Values = (0.0, 0.5, np.inf, 2.0, 0.0, 3.0),
     *,
     shape: tuple[int, ...] = (2, 3),
     site: str = "relu*2:0",

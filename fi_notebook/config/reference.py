@@ -109,7 +109,7 @@ def _table(form: dict[str, Any]) -> Iterator[str]:
 def _takes(part: dict[str, Any]) -> str:
     """What a value may be, in a few words."""
     if "enum" in part:
-        few = len(part["enum"]) <= 8  # noqa: PLR2004  # more than that is a page of its own
+        few = len(part["enum"]) <= 8  # more than that is a page of its own
         return ", ".join(f"`{choice}`" for choice in part["enum"]) if few else "a name"
     if "anyOf" in part:
         return " or ".join(dict.fromkeys(_takes(choice) for choice in part["anyOf"]))

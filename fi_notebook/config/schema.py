@@ -6,7 +6,7 @@ import inspect
 import re
 from typing import Any
 
-from pydantic import TypeAdapter
+from pydantic import BaseModel, TypeAdapter
 
 from fi_notebook import faults
 from fi_notebook.config.forms import AnchorForm, FaultForm, FirstForm, PlanForm
@@ -15,7 +15,7 @@ from fi_notebook.faults.parameters import Parameter
 
 __all__ = ["RECORDS", "meanings", "schema"]
 
-RECORDS: dict[type, type] = {PlanForm: FaultPlan, FaultForm: Fault, AnchorForm: Anchor}
+RECORDS: dict[type[BaseModel], type] = {PlanForm: FaultPlan, FaultForm: Fault, AnchorForm: Anchor}
 """The record that each form of the second version is read into."""
 
 _NONFINITE = {"enum": ["nan", "inf", "+inf", "-inf"]}

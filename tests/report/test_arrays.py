@@ -12,8 +12,11 @@ from tests.records import injection
 def test_values_are_float64_arrays() -> None:
     """Of complex values the absolute value: |3 + 4i| = 5."""
     found = injection()
-    before, after = values_of(found) or ((), ())
-    assert (before.dtype, after[0, 2]) == (np.float64, np.inf)
+    tensors = values_of(found)
+    assert tensors is not None
+    before, after = tensors
+    assert before.dtype == np.float64
+    assert after[0, 2] == np.inf
     object.__setattr__(found, "_tensors", (np.asarray([3 + 4j]), np.asarray([0j])))
     assert [v.tolist() for v in values_of(found) or ()] == [[5.0], [0.0]]
 
