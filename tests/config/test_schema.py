@@ -14,7 +14,7 @@ FAULT = {"target": "relu*1:0", "model": "bitflip", "parameters": {"bit": 31}}
 def test_every_fault_model_stands_in_it_with_its_parameters() -> None:
     """The names and parameters come from the registry."""
     fault = config.schema()["$defs"]["FaultForm"]
-    assert fault["properties"]["model"] == {"enum": faults.names()}
+    assert fault["properties"]["model"]["enum"] == faults.names()
     models = {rule["if"]["properties"]["model"]["const"]: rule["then"] for rule in fault["allOf"]}
     for name in faults.names():
         described = models[name]["properties"]["parameters"]["properties"]
