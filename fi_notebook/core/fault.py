@@ -6,7 +6,7 @@ A `Fault` is plain data; `fi_notebook.faults` knows what its model does, and
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
@@ -14,8 +14,9 @@ from typing import Any
 
 from fi_notebook.core.site import Site, Target
 from fi_notebook.core.steps import Steps
+from fi_notebook.errors import FaultError
 
-__all__ = ["Anchor", "Elements", "Fault", "FaultPlan"]
+__all__ = ["Anchor", "Elements", "Fault", "FaultPlan", "plain_elements", "texts"]
 
 Elements = str | Mapping[str, Any]
 """Which elements: a word (``"all"``) or a one-key mapping (``{"index": [0, 3]}``)."""
@@ -97,9 +98,39 @@ class Fault:
         where = f"on {_in_words(self.elements)} of" if self.elements != "all" else "at"
         return f"{self.id}: {self.model}({arguments}) {where} {self.target}, step {self.steps}"
 
+    def __repr__(self) -> str:
+        """The line for people, marked as a fault."""
+        return f"<Fault {self}>"
+
     def __hash__(self) -> int:
         """Hash of the identity; parameters are compared, not hashed."""
         return hash((self.id, self.target, self.model, self.seed))
+
+
+def texts(given: str | Iterable[str], what: str) -> tuple[str, ...]:
+    """One text or several as a tuple; a text alone is one, not its letters.
+
+    Raises:
+        FaultError: It is neither; says what was given.
+    """
+    several = (given,) if isinstance(given, str) else given
+    if isinstance(several, Iterable):
+        found = tuple(several)
+        if all(isinstance(text, str) for text in found):
+            return found
+    raise FaultError(f"{what} is {given!r}; expected a text or a list of texts")
+
+
+def plain_elements(elements: Any) -> Any:
+    """A selection of elements as JSON would hold it, apart from what the caller holds.
+
+    Tuples become lists; arrays and tensors become lists of numbers.
+    """
+    if isinstance(elements, Mapping):
+        return {key: plain_elements(value) for key, value in elements.items()}
+    if isinstance(elements, (list, tuple)):
+        return [plain_elements(value) for value in elements]
+    return plain_elements(elements.tolist()) if hasattr(elements, "tolist") else elements
 
 
 def _in_words(elements: Elements) -> str:

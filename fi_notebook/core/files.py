@@ -20,8 +20,13 @@ def written_whole(path: str | Path) -> Iterator[BinaryIO]:
 
     Args:
         path: Name of the file; through a link, the file that the link names.
+
+    Raises:
+        FileNotFoundError: Its folder does not exist.
     """
     final = Path(os.path.realpath(path))
+    if not final.parent.is_dir():
+        raise FileNotFoundError(f"{path}: there is no folder {final.parent}; make it first")
     temporary = final.with_name(f".{secrets.token_hex(8)}.tmp")
     try:
         with temporary.open("xb") as file:

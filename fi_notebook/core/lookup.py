@@ -116,13 +116,23 @@ def missing(trace: Trace, target: Target) -> str:
     mine = trace.calls["op"] == _op_row(trace, target.op)
     made = int((mine & (trace.calls["counted"] == target.counted)).sum())
     if not made:
-        hint = did_you_mean(target.op, trace.tables.ops)
-        return f"the step made no call of {target.op!r}{hint}"
+        return f"the step made no call of {target.op!r}{_hint(trace, target)}"
     if target.call is not None and target.call > made:
         return f"asked for call {target.call} of {target.op}, {made} were made"
     if len(find_rows(trace, target)):
         return ""
     return f"{target.op} was called {made} times, but none of them fits {str(target)!r}"
+
+
+def _hint(trace: Trace, target: Target) -> str:
+    """What may have been meant by an operator that was not called."""
+    text = str(target)
+    for module in trace.tables.modules:
+        if module.path and text in module.names:
+            ops = sorted({s.op for s in trace.find(module=module.path, phase="forward")})
+            made = f"; it made {', '.join(ops[:6])}" if ops else ""
+            return f"; {text!r} is a module: name an operator, with modules={text!r}{made}"
+    return did_you_mean(target.op, trace.tables.ops)
 
 
 def _op_row(trace: Trace, op: str) -> int:

@@ -329,6 +329,10 @@ class Outcome:
         """Its name, then one plain sentence."""
         return f"{self.name}: {self.reason}"
 
+    def __repr__(self) -> str:
+        """The sentence, marked as an outcome."""
+        return f"<Outcome {self}>"
+
 
 @dataclass(frozen=True)
 class Run:
@@ -362,6 +366,11 @@ class Run:
     messages: tuple[str, ...] = ()
     detections: tuple[Detection, ...] = ()
     memory: Mapping[str, Any] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        """How many faults fired, and the outcome; the records are too long to print."""
+        steps = f"{len(self.faulty)} of {len(self.golden)} steps"
+        return f"<Run of {steps}, {len(self.injections)} injections; {self.outcome}>"
 
     def __iter__(self) -> Iterator[Injection]:
         """The injections in order."""

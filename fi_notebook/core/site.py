@@ -240,6 +240,12 @@ class Site:
         index = "" if self.index is None else f"[{self.index}]"
         return f"{prefix}{self.op}*{self.call}:{self.output}{index}"
 
+    def __repr__(self) -> str:
+        """What a person wants to know of it: ``<Site relu*2:0 forward net.1 float32 [8, 4]>``."""
+        place = (self.phase, self.module, self.code[0].label if self.code else "", self.dtype)
+        known = [part for part in place if part]
+        return f"<Site {' '.join([str(self), *known, str(list(self.shape))])}>"
+
     @property
     def target(self) -> Target:
         """The target that chooses exactly this site."""

@@ -51,12 +51,28 @@ def check_filters(fault: Fault, model: nn.Module) -> None:
         if phase not in PHASES:
             raise SiteError(f"no phase {phase!r}{did_you_mean(phase, PHASES)}")
     if fault.scope not in _SCOPES:
-        raise FaultError(f"no scope {fault.scope!r}{did_you_mean(fault.scope, _SCOPES)}")
+        raise FaultError(f"no scope {fault.scope!r}{did_you_mean(str(fault.scope), _SCOPES)}")
     _check_ranks(fault)
-    if not 0 <= fault.probability <= 1:
-        raise FaultError(f"probability is {fault.probability}; expected a number from 0 to 1")
-    if fault.times is not None and fault.times < 1:
-        raise FaultError(f"times is {fault.times}; expected a number from 1, or None for no limit")
+    _check_trigger(fault)
+
+
+def _check_trigger(fault: Fault) -> None:
+    """Refuse an id, seed, probability or number of times that no plan could hold."""
+    if not isinstance(fault.id, str) or not fault.id:
+        raise FaultError(f"id is {fault.id!r}; expected a text such as 'f1'")
+    if not _is_whole(fault.seed) or not 0 <= fault.seed < 2**63:
+        raise FaultError(f"seed is {fault.seed!r}; expected a whole number from 0 below 2**63")
+    number = isinstance(fault.probability, (int, float)) and not isinstance(fault.probability, bool)
+    if not number or not 0 <= fault.probability <= 1:
+        raise FaultError(f"probability is {fault.probability!r}; expected a number from 0 to 1")
+    if fault.times is not None and (not _is_whole(fault.times) or fault.times < 1):
+        raise FaultError(
+            f"times is {fault.times!r}; expected a whole number from 1, or None for no limit"
+        )
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _check_ranks(fault: Fault) -> None:

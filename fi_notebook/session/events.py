@@ -51,7 +51,13 @@ class Events:
         self._listeners: list[Listener] = []
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
-        """Tell a listener of every event; call what is returned to tell it no more."""
+        """Tell a listener of every event; call what is returned to tell it no more.
+
+        Raises:
+            TypeError: It cannot be called.
+        """
+        if not callable(listener):
+            raise TypeError(f"listener is {listener!r}; expected a callable (event, payload)")
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener) if listener in self._listeners else None
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from torch import nn
 
-from fi_notebook.core.fault import Elements, Fault, FaultPlan
+from fi_notebook.core.fault import Elements, Fault, FaultPlan, plain_elements, texts
 from fi_notebook.core.site import Site, Target
 from fi_notebook.core.steps import Steps
 from fi_notebook.core.trace import Trace
@@ -61,9 +61,9 @@ class Planned:
         steps: int | str | Iterable[int] | Steps = 0,
         seed: int = 0,
         id: str | None = None,  # noqa: A002  # the plan's own word for a fault's name
-        modules: Iterable[str] | None = None,
-        code: Iterable[str] = (),
-        phases: Iterable[str] = (),
+        modules: str | Iterable[str] | None = None,
+        code: str | Iterable[str] = (),
+        phases: str | Iterable[str] = (),
         scope: str = "value",
         micro_batches: int | str | Iterable[int] | Steps | None = None,
         probability: float = 1.0,
@@ -80,7 +80,7 @@ class Planned:
             steps: In which steps, counted from 0.
             seed: Seed of the fault's own generator.
             id: Name of the fault in the plan; ``f1``, ``f2``, … if left out.
-            modules: Module filter; None is no filter.
+            modules: Module filter, one or several; None is no filter.
             code: Source-line filter such as ``run.py[83]``.
             phases: Phases in which it may strike; empty is all of them.
             scope: ``value`` or ``storage`` (a view's base is written).
@@ -105,12 +105,12 @@ class Planned:
             target=site.target if isinstance(site, Site) else Target.parse(site),
             model=model,
             parameters=parameters,
-            elements=elements,
+            elements=plain_elements(elements),
             steps=Steps.parse(steps),
             seed=seed,
-            modules=None if modules is None else tuple(modules),
-            code=tuple(code),
-            phases=tuple(phases),
+            modules=None if modules is None else texts(modules, "modules"),
+            code=texts(code, "code"),
+            phases=texts(phases, "phases"),
             scope=scope,
             micro_batches=None if micro_batches is None else Steps.parse(micro_batches),
             probability=probability,

@@ -116,7 +116,7 @@ class PlanBook:
         name = fault.id if isinstance(fault, Fault) else fault
         ids = [known.id for known in self.plan]
         if name not in ids:
-            raise SessionError(f"no fault {name!r} is armed{did_you_mean(name, ids)}")
+            raise SessionError(f"no fault {name!r} is armed{did_you_mean(str(name), ids)}")
         return name
 
     def free_id(self) -> str:

@@ -131,11 +131,8 @@ class Session(Planned):
     def kept(self, site: Site | str) -> torch.Tensor | None:
         """The golden tensor of a site where it was kept; runs nothing, None if it was not."""
         golden = self._golden
-        return (
-            None
-            if golden is None
-            else golden.kept(Site.parse(site) if isinstance(site, str) else site)
-        )
+        wanted = Site.parse(site) if isinstance(site, str) else site
+        return None if golden is None else golden.kept(wanted)
 
     # what it does
 
@@ -169,8 +166,12 @@ class Session(Planned):
             SessionError: The step is not repeatable, or another run is going on.
             SessionCancelled: `cancel` was called.
         """
-        if steps < 1:
-            raise SessionError(f"steps is {steps}; expected a number from 1")
+        if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
+            raise SessionError(f"steps is {steps!r}; expected a whole number from 1")
+        if evaluate is not None and not callable(evaluate):
+            raise SessionError(
+                f"evaluate is {evaluate!r}; expected a callable that takes the model"
+            )
         golden = self._golden or self._traced()
         with self._stage.running("replaying"):
             job = Replay(

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-import torch
+from pathlib import Path
+from typing import Any
 
-from fi_notebook.session import Session
+import pytest
+import torch
+from torch import nn
+
+from fi_notebook.core.fault import FaultPlan
+from fi_notebook.errors import FaultError, SessionError
+from fi_notebook.session import FaultWarning, Session
 from tests.models import cnn
 
 
@@ -46,3 +53,90 @@ def test_kept_is_the_golden_tensor_and_runs_nothing() -> None:
     assert kept is not None
     assert torch.equal(kept, golden.value(site))
     assert session.kept("relu*99:0") is None
+
+
+def test_a_text_filter_is_one_filter_and_not_its_letters() -> None:
+    """``modules="10"`` is module 10, not modules 1 and 0; code and phases likewise."""
+    net = nn.Sequential(*[nn.Linear(2, 2) for _ in range(12)])
+    session = Session(lambda: net(torch.ones(1, 2)).sum().backward(), model=net)
+    session.trace()
+    fault = session.arm("addmm", "scale", factor=2.0, modules="10", phases="forward")
+    assert (fault.modules, fault.phases) == (("10",), ("forward",))
+    assert [i.site.module for i in session.replay().injections] == ["10"]
+    assert session.arm("addmm", "zero", code="test_planned.py").code == ("test_planned.py",)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"modules": [3]}, "modules is \\[3\\]; expected a text or a list of texts"),
+        ({"phases": 5}, "phases is 5; expected a text or a list of texts"),
+        ({"seed": -1}, "seed is -1; expected a whole number from 0 below"),
+        ({"seed": 2**70}, "expected a whole number from 0 below"),
+        ({"seed": True}, "seed is True; expected a whole number"),
+        ({"times": 1.5}, "times is 1.5; expected a whole number from 1"),
+        ({"probability": "x"}, "probability is 'x'; expected a number from 0 to 1"),
+        ({"probability": None}, "probability is None; expected a number from 0 to 1"),
+        ({"scope": None}, "no scope None; expected one of 'value'"),
+        ({"id": ""}, "id is ''; expected a text such as 'f1'"),
+        ({"id": 5}, "id is 5; expected a text such as 'f1'"),
+    ],
+)
+def test_what_no_plan_could_hold_is_refused_when_armed(given: dict[str, Any], message: str) -> None:
+    """What was clicked can be saved and read again: anything else is refused at once."""
+    made = cnn()
+    session = Session(made.step, model=made.model)
+    with pytest.raises(FaultError, match=message):
+        session.arm("relu*1:0", "zero", **given)
+    assert len(session.plan) == 0
+
+
+def test_an_armed_fault_does_not_change_with_what_the_caller_holds() -> None:
+    """The elements are copied as plain values; a tensor of coordinates is one of them."""
+    made = cnn()
+    session = Session(made.step, model=made.model)
+    elements = {"index": [0, 0, 0, 0]}
+    fault = session.arm("relu*1:0", "zero", elements=elements)
+    elements["index"][0] = 2
+    assert fault.elements == session.plan[0].elements == {"index": [0, 0, 0, 0]}
+    fault = session.arm("relu*1:0", "zero", elements={"index": torch.tensor([0, 3, 0, 0])})
+    assert fault.elements == {"index": [0, 3, 0, 0]}
+    assert FaultPlan.load(session.plan.to_dict()) == session.plan
+
+
+def test_a_module_where_an_operator_belongs_is_told_apart() -> None:
+    """``arm("conv1", …)`` says that it is a module and what that module calls."""
+    made = cnn()
+    session = Session(made.step, model=made.model)
+    golden = session.trace()
+    name = next(i.path for i in golden.tables.modules if i.kind == "Conv2d")
+    with pytest.warns(FaultWarning, match=f"'{name}' is a module: name an operator, with modules"):
+        session.arm(name, "zero")
+
+
+def test_steps_and_evaluate_are_checked_before_anything_runs() -> None:
+    """Text, fractions and booleans are no number of steps; a number is no callable."""
+    session = _session()
+    for steps in ("2", 1.5, True, 0):
+        with pytest.raises(SessionError, match="expected a whole number from 1"):
+            session.replay(steps=steps)  # type: ignore[arg-type]  # what the test is about
+    with pytest.raises(SessionError, match="evaluate is 5; expected a callable"):
+        session.replay(evaluate=5)  # type: ignore[arg-type]  # what the test is about
+
+
+def test_what_a_cell_shows_is_short() -> None:
+    """Faults, sites, outcomes and runs show what a person wants to know, in one line."""
+    session = _session()
+    fault = session.arm("relu*1:0", "zero")
+    run = session.replay()
+    assert repr(fault) == "<Fault f1: zero() at relu*1:0, step 0>"
+    assert repr(run).startswith("<Run of 1 of 1 steps, 1 injections; changed: f1 struck relu*1:0")
+    assert repr(run.outcome).startswith("<Outcome changed: ")
+    assert repr(run.injections[0].site).startswith("<Site relu*1:0 forward ")
+    assert all("\n" not in repr(each) for each in (fault, run, run.outcome))
+
+
+def test_saving_into_no_folder_names_it(tmp_path: Path) -> None:
+    """The error names the path that was given, not a file that the package makes."""
+    with pytest.raises(FileNotFoundError, match=r"there is no folder .*nodir; make it first"):
+        _session().plan.save(tmp_path / "nodir" / "injector.json")
