@@ -187,10 +187,29 @@ class Replay:
                 break
             record = self._record(result, number, evaluate, golden)
             course.records.append(record)
+            if golden is not None:
+                self._check_untouched(course, golden, number)
             if number not in (focus, steps - 1):
                 result.shrink(parameters=golden is None)
             self.stage.events.tell("step", run=run, record=record)
         return course
+
+    def _check_untouched(self, course: _Course, golden: _Course, number: int) -> None:
+        """Where no fault has struck yet, a step is what it was in the golden run.
+
+        Raises:
+            SessionError: It is not: something that the steps change is not put back.
+        """
+        if any(result.injections for result in course.results):
+            return
+        mine, theirs = course.records[number], golden.records[number]
+        apart = abs(mine.loss - theirs.loss) > REPEATABLE * abs(theirs.loss)
+        if apart or mine.parameter_distance > REPEATABLE:
+            raise _unrepeatable(
+                f"no fault had struck, but step {number} ended with loss {mine.loss:.6g}, "
+                f"and with {theirs.loss:.6g} in the golden run",
+                None,
+            )
 
     def _course_step(
         self,

@@ -233,4 +233,16 @@ def _checked(step: object, model: object, optimizer: Any) -> tuple[Optimizer, ..
                 f"optimizer holds {type(each).__name__}; expected torch optimizers "
                 "(give schedulers and scalers as state=[…])"
             )
+        _check_owned(each, model)
     return optimizers
+
+
+def _check_owned(optimizer: Optimizer, model: nn.Module) -> None:
+    """Refuse an optimizer of another model, as is left when a model is made anew."""
+    mine = {id(parameter) for parameter in model.parameters()}
+    held = [p for group in optimizer.param_groups for p in group["params"]]
+    if mine and not any(id(parameter) in mine for parameter in held):
+        raise SessionError(
+            f"{type(optimizer).__name__} holds no parameter of the model "
+            f"({type(model).__name__}); if the model was made anew, make the optimizer anew too"
+        )

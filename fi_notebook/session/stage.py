@@ -5,7 +5,7 @@
     # here model, optimizers, state and generators are as they were, whatever happened
 
 Optimizers that nobody named are found when they step, recorded just before, and belong
-to the stage from then on.
+to the stage from then on. The schedulers of an optimizer are put back with it.
 """
 
 from __future__ import annotations
@@ -15,10 +15,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
+from weakref import WeakSet
 
 from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
 
 from fi_notebook.engine.replay import Setup
+from fi_notebook.engine.schedulers import schedulers_of
 from fi_notebook.engine.snapshot import Snapshot
 from fi_notebook.session.events import Cancelled, Events, Progress, SessionCancelled
 from fi_notebook.session.exclusive import exclusive
@@ -41,6 +44,7 @@ class Stage:
         self.events = events
         self._state = tuple(state)
         self._snapshots: list[Snapshot] = []
+        self._schedulers: WeakSet[LRScheduler] = WeakSet()
 
     @contextmanager
     def running(self, name: str) -> Iterator[Snapshot]:
@@ -54,7 +58,10 @@ class Stage:
             SessionCancelled: It was cancelled; everything is as it was before.
         """
         with self.setup.interrupts, exclusive(self.setup.model):
-            snapshot = Snapshot.take([self.setup.model, *self.setup.optimizers, *self._state])
+            if name == "tracing":
+                self._schedulers = WeakSet(schedulers_of(self.setup.optimizers))
+            held = (*self.setup.optimizers, *self._schedulers, *self._state)
+            snapshot = Snapshot.take([self.setup.model, *held])
             self._snapshots = [snapshot]
             self.events.stop.clear()
             self.events.tell("state", state=name)
@@ -81,8 +88,11 @@ class Stage:
             if any(known is optimizer for known in self.setup.optimizers):
                 return
             self.setup = replace(self.setup, optimizers=(*self.setup.optimizers, optimizer))
+            schedulers = schedulers_of([optimizer])
+            self._schedulers.update(schedulers)
             for snapshot in dict.fromkeys((*self._snapshots, *more)):
-                snapshot.add(optimizer)
+                for thing in (optimizer, *schedulers):
+                    snapshot.add(thing)
 
         return adopt
 
