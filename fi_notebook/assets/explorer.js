@@ -1886,7 +1886,7 @@ function formFields(store, look) {
   return [
     field("fault model", modelSelect(store, model, (name) => again({ model: name, parameters: {} })), model.summary),
     h("div.note", null, model.summary, model.source ? h("span.cite", { title: model.source }, " [source]") : null),
-    ...model.parameters.map((parameter) => parameterField(store, parameter, look)),
+    ...model.parameters.map((parameter) => parameterField(store, parameter)),
     field("elements", select(form.extent, extents, (extent) => again({ extent, extentText: "" })), selection?.summary ?? ""),
     form.extent === "index" ? field("index", input(store.ui.element.join(", "), (text) => setElement(store, text), { "aria-label": "index of the element" }))
       : selection && selection.example !== null ? field("which", input(form.extentText, set("extentText"), { placeholder: selection.example }), selection.summary) : null,
@@ -1912,15 +1912,15 @@ function modelSelect(store, model, choose_) {
   return box;
 }
 
-/** @param {Store} store @param {() => void} look */
-function parameterField(store, parameter, look) {
+/** @param {Store} store */
+function parameterField(store, parameter) {
   const { parameters } = store.ui.form;
   const { name, type, summary, unit } = parameter;
   const set = (text) => {
     const value = typed(type, text);
     if (value === null) delete parameters[name];
     else parameters[name] = value;
-    look();
+    store.changed("values");
   };
   const known = parameters[name];
   const shown = known === undefined ? "" : typeof known === "object" ? JSON.stringify(known) : String(known);

@@ -89,6 +89,18 @@ class TestStory:
             ]
             assert shown_losses == [run.golden[0].loss, run.faulty[0].loss]
 
+    def test_the_bit_lens_follows_what_is_typed(self, shown: Open, session: Session) -> None:
+        """A bit that is clicked and then typed over is the typed one, in the lens too."""
+        with shown(session) as bridge:
+            page = bridge.page
+            page.locator(".fi-search").fill("op:relu")
+            page.locator(".fi-row", has_text="relu*2:0").click()
+            page.locator("[data-bit='30']").click()
+            page.locator("[data-bit='30'][aria-pressed=true]").wait_for()
+            page.get_by_label("bit", exact=True).first.fill("27")
+            page.locator("[data-bit='27'][aria-pressed=true]").wait_for()
+            assert page.locator("[data-bit][aria-pressed=true]").count() == 1
+
     def test_the_figures_are_drawn_and_plotly_is_sent_once(
         self, shown: Open, session: Session
     ) -> None:
