@@ -41,7 +41,8 @@ def schema() -> dict[str, Any]:
             if key in properties:
                 properties[key]["description"] = meaning
     fault = found["$defs"]["FaultForm"]
-    fault["properties"]["steps"]["default"] = str(EVERY_STEP)
+    for form in (FaultForm, FirstForm):
+        found["$defs"][form.__name__]["properties"]["steps"]["default"] = str(EVERY_STEP)
     fault["properties"]["model"]["enum"] = faults.names()
     fault["allOf"] = [_model_schema(faults.get(name)) for name in faults.names()]
     return {

@@ -59,7 +59,7 @@ class Fault:
         elements: Which elements of the tensor.
         steps: In which steps, counted from 0.
         seed: Seed of the fault's own generator.
-        modules: Names of modules or parameters; None is no filter, an empty tuple chooses
+        modules: Names of modules or parameters; None is no filter, an empty list chooses
             nothing.
         code: Source-line filter such as ``run.py[83]``; empty is no filter.
         phases: Phases in which it may strike; empty is all of them.
