@@ -6,13 +6,20 @@
 
 Leaving a dispatch mode is positional: a person's mode that was entered before ours and
 left while ours was on has popped *ours* and stayed itself. `Entered.restack` mends that.
+
+Limits: a thread's modes can be taken off by that thread alone. Left from another one,
+the mode does nothing at once, and goes at the next forward or optimizer step there.
 """
 
 from __future__ import annotations
 
 import logging
+import threading
+from typing import Any
 
 import torch
+from torch.nn.modules.module import register_module_forward_pre_hook
+from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch.utils._python_dispatch import (
     TorchDispatchMode,
     _get_current_dispatch_mode_stack,
@@ -20,11 +27,15 @@ from torch.utils._python_dispatch import (
     _push_mode,
 )
 
+from fi_notebook.engine import forks
 from fi_notebook.engine.intercept import Interceptor
 
 __all__ = ["Entered"]
 
 logger = logging.getLogger("fi_notebook")
+
+
+_stanced: list[Entered] = []  # registry: whose stance is on, in order
 
 
 class Entered:
@@ -34,22 +45,81 @@ class Entered:
         """Push the mode, with compiled functions forced to run eagerly."""
         self._mode = mode
         self._warned = False
+        self._thread = threading.current_thread()
+        self._handles: list[Any] = []
+        self._left = False
+        mode.off = False
         self._stance = torch.compiler.set_stance("force_eager")
+        _stanced.append(self)
         mode.__enter__()
+        forks.add(self)
+
+    @property
+    def here(self) -> bool:
+        """Whether it is on in this thread."""
+        return threading.current_thread() is self._thread
 
     def leave(self) -> None:
-        """Take the mode off, wherever in the stack it is, and restore the stance."""
+        """Take the mode off, wherever in the stack it is, and restore the stance.
+
+        In another thread: let it do nothing from now on, and take it off in its own.
+        """
+        if self._left:
+            return
+        self._left = self._mode.off = True
+        if not self.here and self._thread.is_alive():
+            self._handles = [
+                register_module_forward_pre_hook(self._retire),
+                register_optimizer_step_post_hook(self._retire),
+            ]
+        else:
+            self._take_off()
+
+    def _retire(self, *_told: Any) -> None:
+        """A hook of some thread: it is time if that is ours, or if ours has ended."""
+        if torch.compiler.is_compiling():
+            return
+        if self.here or not self._thread.is_alive():
+            while self._handles:
+                self._handles.pop().remove()
+            self._take_off()
+
+    def _take_off(self) -> None:
+        if self not in _stanced:  # it was taken off before
+            return
+        forks.discard(self)
         try:
-            self.restack()
-            above = _pop_until(self._mode)
-            self._mode.__exit__(None, None, None)
-            for mode in reversed(above):
-                _push_mode(mode)
+            if self.here:
+                self._restack()
+                above = _pop_until(self._mode)
+                self._mode.__exit__(None, None, None)
+                for mode in reversed(above):
+                    _push_mode(mode)
         finally:
+            self._restore_stance()
+
+    def _restore_stance(self) -> None:
+        """Restore the stance, or let the mode that was entered next do so."""
+        later = _stanced[_stanced.index(self) + 1 :]
+        _stanced.remove(self)
+        if later:
+            later[0]._stance = self._stance
+        else:
             self._stance.__exit__(None, None, None)
+
+    def forked(self) -> None:
+        """This process is a child: the mode is not for it."""
+        self._mode.off = self._left = True
+        while self._handles:
+            self._handles.pop().remove()
+        self._take_off()
 
     def restack(self) -> None:
         """Put the mode back on where another one's exit took it off; warns once."""
+        if self.here and not self._left:
+            self._restack()
+
+    def _restack(self) -> None:
         if any(mode is self._mode for mode in _get_current_dispatch_mode_stack()):
             return
         if not self._warned:

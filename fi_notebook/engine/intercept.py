@@ -25,6 +25,7 @@ from torch.optim import Optimizer
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from fi_notebook.core.site import qualified
+from fi_notebook.engine import forks
 from fi_notebook.engine.lineage import Lineage, Origin, is_accumulation
 from fi_notebook.engine.modules import ModuleScope, ModuleTable
 from fi_notebook.engine.outputs import schema_of
@@ -164,12 +165,18 @@ class Watch:
         self.lineage.start(threading.get_ident())
         self.clock.install()
         self.scope.install()
+        forks.add(self)
 
     def remove(self) -> None:
         """Take every hook off."""
+        forks.discard(self)
         self.scope.remove()
         self.clock.remove()
         self.lineage.stop()
+
+    def forked(self) -> None:
+        """This process is a child: nothing is named in it."""
+        self.remove()
 
     def _enter_model(self, module: nn.Module) -> bool:
         if not (module.training and torch.is_grad_enabled()):
@@ -226,6 +233,7 @@ class Interceptor(TorchDispatchMode):
         self.watch = watch
         self.observers = list(observers)
         self.failure: Exception | None = None  # of an observer, which is no failure of the step
+        self.off = False  # whether calls pass through unseen, though the mode is on the stack
         self.row = 0
         self._facts: dict[int, _Facts] = {}
 
@@ -243,6 +251,8 @@ class Interceptor(TorchDispatchMode):
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         """Name the call, make it, and tell the observers before and after."""
+        if self.off:
+            return func(*args, **(kwargs or {}))
         call = self.name(func, args, kwargs or {})
         if torch._C._len_torch_dispatch_stack() == 0:
             self._before(call)
@@ -262,6 +272,8 @@ class Interceptor(TorchDispatchMode):
             raise
 
     def _after(self, call: Call, result: Any) -> Any:
+        if self.off:  # since this call began
+            return result
         try:
             for observer in self.observers:
                 result = observer.after(call, result)

@@ -8,6 +8,10 @@ The dispatch mode is on in the steps that the plan lists and off in between; it 
 and off at the first forward of a step. A compiled model runs eagerly in listed steps
 and compiled again after them.
 
+A process that is forked (a worker of a data loader) is not struck or counted. Closed in
+another thread than training's, it strikes no more at once; its mode goes off at the next
+forward or optimizer step there.
+
 Limits: hooks stay on until `close`, the end of a ``with`` block, or the end of the
 process; steps of a model compiled in place (``model.compile()``) are counted by its
 optimizer's steps, since its forward then runs no hook.
@@ -30,6 +34,7 @@ from torch.optim import Optimizer
 from fi_notebook import faults
 from fi_notebook.core.fault import FaultPlan
 from fi_notebook.core.run import Injection, NotInjected
+from fi_notebook.engine import forks
 from fi_notebook.engine.entered import Entered
 from fi_notebook.engine.inject import Striker
 from fi_notebook.engine.intercept import Interceptor, Watch
@@ -106,6 +111,7 @@ class Injector:
         self._hook_warning = HookWarning()
         self._prepare(start_step)
         atexit.register(self.close)
+        forks.add(self)
 
     # what a script asks
 
@@ -133,20 +139,30 @@ class Injector:
         """Detach from the training; may be called any number of times."""
         if self._closed:
             return
-        self._closed = True
-        atexit.unregister(self.close)
         try:
             self._striker.stored.undo()
-            self._leave()
         finally:
-            self._watch.remove()
-            self._hook_warning.allow()
+            self._detach()
         for missed in self.not_injected:
             logger.warning("%s was not injected: %s", missed.fault, missed.reason)
         for text in self._missed_steps():
             logger.warning("%s", text)
         if self._events is not None:
             self._events.finish(self.not_injected, self.step)
+
+    def forked(self) -> None:
+        """This process is a child, such as a worker of a data loader: it is not for it."""
+        self._detach()
+
+    def _detach(self) -> None:
+        self._closed = True
+        atexit.unregister(self.close)
+        forks.discard(self)
+        try:
+            self._leave()
+        finally:
+            self._watch.remove()
+            self._hook_warning.allow()
 
     def __enter__(self) -> Injector:  # noqa: PYI034  (Self is newer than Python 3.10)
         """The injector itself; it is closed when the block is left."""
@@ -202,8 +218,12 @@ class Injector:
 
     def _on_forward(self, _module: nn.Module) -> None:
         """An outermost training forward begins."""
-        if self._entered is not None:
+        if self._entered is not None and self._entered.here:
             self._entered.restack()
+        elif self._entered is not None:  # training goes on in another thread
+            self._leave()
+            self._mode = Interceptor(self._watch, self._mode.observers)
+            self._enter()
         if self._clock.micro_batch == 0:
             self._striker.rank = self._rank
             self._begin_step(self._clock.step)
