@@ -29,7 +29,7 @@ demo: install
 	$(BIN)/jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root) notebooks/01_quickstart.ipynb
 
 test: install browser node
-	$(BIN)/python -m pytest -m "not soak" $(ARGS)
+	$(BIN)/python -m pytest -m "not soak" --durations 15 $(ARGS)
 
 soak: install browser node
 	$(BIN)/python -m pytest -m soak --timeout 3600 $(ARGS)
