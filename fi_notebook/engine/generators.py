@@ -1,0 +1,68 @@
+"""The random number generators that a step may draw from, read and written back.
+
+before = Generators.take()          # the global ones of Python, numpy and torch
+…
+before.restore()
+put_back = saved_generator(mine)    # one of a person's own; ``put_back()`` writes it
+"""
+
+from __future__ import annotations
+
+import copy
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+
+__all__ = ["GENERATORS", "Generators", "saved_generator"]
+
+GENERATORS = (
+    torch.Generator,
+    np.random.Generator,
+    np.random.RandomState,
+    np.random.BitGenerator,
+    random.Random,
+)
+"""The kinds of generator that a person may hold."""
+
+
+def saved_generator(generator: Any) -> Callable[[], object]:
+    """What writes a generator's state back as it is now; draws nothing."""
+    if isinstance(generator, random.SystemRandom):  # it has no state
+        return partial(generator.getrandbits, 0)
+    if isinstance(generator, random.Random):
+        return partial(generator.setstate, generator.getstate())
+    if isinstance(generator, torch.Generator):
+        return partial(generator.set_state, generator.get_state())
+    if isinstance(generator, np.random.RandomState):
+        return partial(generator.set_state, generator.get_state())
+    bits = getattr(generator, "bit_generator", generator)
+    return partial(setattr, bits, "state", copy.deepcopy(bits.state))
+
+
+@dataclass(frozen=True)
+class Generators:
+    """The states of the global random number generators."""
+
+    python: Any
+    numpy: Any
+    torch_cpu: torch.Tensor
+    cuda: tuple[torch.Tensor, ...]
+
+    @classmethod
+    def take(cls) -> Generators:
+        """Read the states; draws nothing."""
+        cuda = tuple(torch.cuda.get_rng_state_all()) if torch.cuda.is_initialized() else ()
+        return cls(random.getstate(), np.random.get_state(), torch.get_rng_state(), cuda)
+
+    def restore(self) -> None:
+        """Write the states back."""
+        random.setstate(self.python)
+        np.random.set_state(self.numpy)
+        torch.set_rng_state(self.torch_cpu)
+        if self.cuda:
+            torch.cuda.set_rng_state_all(list(self.cuda))
