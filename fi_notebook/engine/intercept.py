@@ -14,24 +14,17 @@ threads for it); a compiled function runs eagerly while it is on (``force_eager`
 from __future__ import annotations
 
 import threading
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
 import torch
-from torch import nn
-from torch.optim import Optimizer
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from fi_notebook.core.site import qualified
-from fi_notebook.engine import forks
-from fi_notebook.engine.lineage import Lineage, Origin, is_accumulation
-from fi_notebook.engine.modules import ModuleScope, ModuleTable
+from fi_notebook.engine.lineage import Origin, is_accumulation
 from fi_notebook.engine.outputs import schema_of
-from fi_notebook.engine.parameters import ParameterScope
-from fi_notebook.engine.source import SourceStacks
-from fi_notebook.engine.steps import StepClock
+from fi_notebook.engine.watch import Watch
 
 __all__ = ["FOLDED", "Call", "Interceptor", "Observer", "Watch"]
 
@@ -131,81 +124,6 @@ class Observer(Protocol):
 
     def after(self, call: Call, result: Any) -> Any:
         """The call was made; what is returned stands in its result's place."""
-
-
-class Watch:
-    """Module scope, step clock, parameters and sources of one model: all that names.
-
-    Args:
-        model: The model.
-        clock: When its steps begin.
-        sources: Where source stacks are kept.
-    """
-
-    def __init__(self, model: nn.Module, clock: StepClock, sources: SourceStacks) -> None:
-        """Install nothing yet; see `install`."""
-        self.clock = clock
-        self.sources = sources
-        self.table = ModuleTable(model)
-        self.parameters = ParameterScope(model)
-        self.scope = ModuleScope(self.table, self._enter_model, self._leave_model)
-        self.lineage = Lineage()
-        self.numbers: Counter[tuple[str, bool]] = Counter()
-        self.ordinals: Counter[tuple[int, int, int, str, bool]] = Counter()
-        self.after_forward = False
-        self.after_backward = False
-        self.begins: list[Callable[[nn.Module], None]] = []
-        self.optimizer_begins: list[Callable[[Optimizer], None]] = []
-        self.optimizer_ends: list[Callable[[Optimizer], None]] = []
-        clock.on_optimizer = self._enter_optimizer
-        clock.on_update = self._leave_optimizer
-
-    def install(self) -> None:
-        """Put the hooks of the scope and the clock on."""
-        self.lineage.start(threading.get_ident())
-        self.clock.install()
-        self.scope.install()
-        forks.add(self)
-
-    def remove(self) -> None:
-        """Take every hook off."""
-        forks.discard(self)
-        self.scope.remove()
-        self.clock.remove()
-        self.lineage.stop()
-
-    def forked(self) -> None:
-        """This process is a child: nothing is named in it."""
-        self.remove()
-
-    def _enter_model(self, module: nn.Module) -> bool:
-        if not (module.training and torch.is_grad_enabled()):
-            return False
-        if self.clock.forward():
-            self._begin_step()
-        for begin in self.begins:
-            begin(module)
-        return True
-
-    def _begin_step(self) -> None:
-        self.lineage.begin_step()
-        for counter in (self.numbers, self.ordinals, self.scope.calls):
-            for key in [key for key in counter if key[-1]]:
-                del counter[key]
-        self.parameters.begin_step()
-        self.after_forward = False
-
-    def _leave_model(self, counted: bool) -> None:
-        self.after_forward, self.after_backward = counted, False
-
-    def _enter_optimizer(self, optimizer: Optimizer) -> None:
-        self.parameters.stale = True
-        for listener in self.optimizer_begins:
-            listener(optimizer)
-
-    def _leave_optimizer(self, optimizer: Optimizer) -> None:
-        for listener in self.optimizer_ends:
-            listener(optimizer)
 
 
 class _Facts(NamedTuple):

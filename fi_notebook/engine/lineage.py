@@ -89,6 +89,15 @@ class Lineage:
             del calls.origins[: calls.step_start]
             calls.step_start = len(calls.shown)
 
+    def pass_over(self, thread: int) -> None:
+        """The nodes that were made since the last call are of no call."""
+        calls = self._threads.get(thread)
+        if calls is not None and calls.shown:
+            calls.shown.append(torch._C._autograd._get_sequence_nr())
+            calls.origins.append(calls.origins[-1])
+        elif calls is not None:
+            calls.floor = torch._C._autograd._get_sequence_nr()
+
     def record(self, thread: int, origin: Origin) -> None:
         """Remember a call with the number that it shows; ask inside its dispatch."""
         calls = self._threads.get(thread)

@@ -63,6 +63,11 @@ class ModuleTable:
         """Row of the module that owns a parameter; the row outside for any other."""
         return self._owners.get(id(parameter), self.outside)
 
+    def shares(self, model: nn.Module) -> bool:
+        """Whether a model has a module or a parameter of this one."""
+        parts = map(id, (*model.modules(), *model.parameters()))
+        return any(part in self._rows or part in self._owners for part in parts)
+
     @property
     def names(self) -> list[str]:
         """Every name of every module of the model."""
@@ -123,9 +128,13 @@ class ModuleScope:
 
     def remove(self) -> None:
         """Take the global hooks off and forget what was running."""
+        self.pause()
+        self._stacks.clear()
+
+    def pause(self) -> None:
+        """Take the hooks off until they are put on again; what is running is kept."""
         while self._handles:
             self._handles.pop().remove()
-        self._stacks.clear()
 
     @property
     def top(self) -> Scope | None:

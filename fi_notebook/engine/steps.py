@@ -85,10 +85,14 @@ class StepClock:
 
     def remove(self) -> None:
         """Watch no more."""
+        self.pause()
+        self._stepping.clear()
+
+    def pause(self) -> None:
+        """Watch no more until it is installed again; what is going on is kept."""
         while self._handles:
             self._handles.pop().remove()
         _unwatch_zero_grad(self)
-        self._stepping.clear()
 
     @property
     def begun(self) -> bool:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
+from torch.autograd.grad_mode import _unsafe_preserve_version_counter
 from torch.optim import Optimizer
 from torch.utils._python_dispatch import _disable_current_modes
 
@@ -40,6 +41,9 @@ logger = logging.getLogger("fi_notebook")
 
 _BEFORE_FORWARD = ("param", "buffer")
 
+Struck = tuple[str, faults.Corruption, torch.Tensor]
+"""A transient strike: kind, what was done, and to which tensor."""
+
 
 class StoredStriker:
     """Strikes the stored tensors that the faults of a plan name.
@@ -55,7 +59,7 @@ class StoredStriker:
         self._aims = [aim for aim in aims if aim.fault.target.kind != "call"]
         self._watch = watch
         self._striker = striker
-        self._to_undo: list[tuple[str, faults.Corruption, torch.Tensor]] = []
+        self._to_undo: list[Struck] = []
         if self._aims:
             watch.begins.append(self._before_forward)
             watch.optimizer_begins.append(self._before_optimizer)
@@ -71,6 +75,17 @@ class StoredStriker:
                     continue
                 _reversed(corruption).write_into(tensor)
         self._to_undo = kept[::-1]
+
+    def lift(self) -> list[Struck]:
+        """Give right elements back for a while; `strike_again` takes what this gives."""
+        lifted, self._to_undo = self._to_undo, []
+        _write([(_reversed(c), tensor) for _, c, tensor in reversed(lifted)])
+        return lifted
+
+    def strike_again(self, lifted: list[Struck]) -> None:
+        """Put back what was lifted; these are no firings."""
+        _write([(corruption, tensor) for _, corruption, tensor in lifted])
+        self._to_undo = lifted
 
     def _before_forward(self, _module: nn.Module) -> None:
         clock = self._watch.clock
@@ -139,6 +154,14 @@ def _comes_up(seed: int, probability: float, identity: tuple[Any, ...]) -> bool:
 def _in_modules(aim: Aim, module: str, name: str) -> bool:
     modules = aim.fault.modules
     return modules is None or any(module_matches(pattern, (module, name)) for pattern in modules)
+
+
+def _write(strikes: Sequence[tuple[faults.Corruption, torch.Tensor]]) -> None:
+    """Write as if nobody had: a graph that saved the tensor does not notice."""
+    with torch.no_grad(), _disable_current_modes():
+        for corruption, tensor in strikes:
+            with _unsafe_preserve_version_counter(tensor):
+                corruption.write_into(tensor)
 
 
 def _reversed(corruption: faults.Corruption) -> faults.Corruption:

@@ -12,6 +12,9 @@ A process that is forked (a worker of a data loader) is not struck or counted. C
 another thread than training's, it strikes no more at once; its mode goes off at the next
 forward or optimizer step there.
 
+A `Session` may be used meanwhile, in the middle of a step too: its runs are not struck
+and take no step; transient strikes at stored tensors are lifted for them.
+
 Limits: hooks stay on until `close`, the end of a ``with`` block, or the end of the
 process; steps of a model compiled in place (``model.compile()``) are counted by its
 optimizer's steps, since its forward then runs no hook.
@@ -34,14 +37,13 @@ from torch.optim import Optimizer
 from fi_notebook import faults
 from fi_notebook.core.fault import FaultPlan
 from fi_notebook.core.run import Injection, NotInjected
-from fi_notebook.engine import forks
-from fi_notebook.engine.entered import Entered
 from fi_notebook.engine.inject import Striker
-from fi_notebook.engine.intercept import Interceptor, Watch
+from fi_notebook.engine.intercept import Observer, Watch
 from fi_notebook.engine.source import SourceStacks
 from fi_notebook.engine.steps import StepClock
 from fi_notebook.injector.aiming import aimed_at
-from fi_notebook.injector.compiled import HookWarning, is_compiled, is_compiled_in_place
+from fi_notebook.injector.attachment import Attachment
+from fi_notebook.injector.compiled import is_compiled, is_compiled_in_place
 from fi_notebook.injector.events import EventFile
 from fi_notebook.injector.log import CallLog
 from fi_notebook.injector.summary import missed_steps, report_lines
@@ -88,10 +90,8 @@ class Injector:
         _check_count("micro_batch_per_step", micro_batch_per_step, 1)
         _check_count("start_step", start_step, 0)
         self.plan = FaultPlan.load(config)
-        self._closed = False
         self._given_rank = rank
         self._warned = False
-        self._entered: Entered | None = None
         self._events = None if events is None else EventFile(events)
         self._clock = StepClock(
             model, micro_batch_per_step=micro_batch_per_step, start_step=start_step
@@ -104,14 +104,13 @@ class Injector:
         self._striker = Striker(aimed, self._watch, fired=self._fired)
         self._begin_at(start_step)
         self._log = CallLog(self.plan, self._watch, verbosity or self.plan.verbosity)
-        self._mode = Interceptor(self._watch, [self._log, self._striker])
+        observers: list[Observer] = [self._log, self._striker]
+        self._attachment = Attachment(self._watch, self._striker.stored, observers)
         self._watch.begins.insert(0, self._on_forward)
         self._watch.optimizer_ends.append(self._on_update)
-        self._watch.install()
-        self._hook_warning = HookWarning()
+        self._attachment.attach()
         self._prepare(start_step)
         atexit.register(self.close)
-        forks.add(self)
 
     # what a script asks
 
@@ -137,32 +136,19 @@ class Injector:
 
     def close(self) -> None:
         """Detach from the training; may be called any number of times."""
-        if self._closed:
+        if self._attachment.closed:
             return
+        atexit.unregister(self.close)
         try:
             self._striker.stored.undo()
         finally:
-            self._detach()
+            self._attachment.detach()
         for missed in self.not_injected:
             logger.warning("%s was not injected: %s", missed.fault, missed.reason)
         for text in self._missed_steps():
             logger.warning("%s", text)
         if self._events is not None:
             self._events.finish(self.not_injected, self.step)
-
-    def forked(self) -> None:
-        """This process is a child, such as a worker of a data loader: it is not for it."""
-        self._detach()
-
-    def _detach(self) -> None:
-        self._closed = True
-        atexit.unregister(self.close)
-        forks.discard(self)
-        try:
-            self._leave()
-        finally:
-            self._watch.remove()
-            self._hook_warning.allow()
 
     def __enter__(self) -> Injector:  # noqa: PYI034  (Self is newer than Python 3.10)
         """The injector itself; it is closed when the block is left."""
@@ -218,12 +204,7 @@ class Injector:
 
     def _on_forward(self, _module: nn.Module) -> None:
         """An outermost training forward begins."""
-        if self._entered is not None and self._entered.here:
-            self._entered.restack()
-        elif self._entered is not None:  # training goes on in another thread
-            self._leave()
-            self._mode = Interceptor(self._watch, self._mode.observers)
-            self._enter()
+        self._attachment.forward_begins()
         if self._clock.micro_batch == 0:
             self._striker.rank = self._rank
             self._begin_step(self._clock.step)
@@ -236,7 +217,7 @@ class Injector:
             self._enter()
             self._log.begin_step(step, listed=self._striker.due(step) or self._log.lists(step))
         elif not is_compiled_in_place(self._watch.table.model):
-            self._leave()
+            self._attachment.leave()
 
     def _is_seen(self, step: int) -> bool:
         """Whether the calls of a step are looked at."""
@@ -244,8 +225,7 @@ class Injector:
 
     def _on_update(self, optimizer: Optimizer) -> None:
         """An optimizer has stepped: the next forward may begin a step."""
-        if self._entered is not None:
-            self._entered.restack()
+        self._attachment.restack()
         if is_compiled_in_place(self._watch.table.model):
             self._clock.count_hidden_step(optimizer)
         elif not self._clock.begun:
@@ -261,14 +241,13 @@ class Injector:
         if not is_compiled_in_place(self._watch.table.model):
             return
         if not self._is_seen(step):
-            self._leave()
-        elif self._entered is None:
+            self._attachment.leave()
+        else:
             self._enter()
 
     def _enter(self) -> None:
-        if self._entered is None:
-            self._mode.row = 0
-            self._entered = Entered(self._mode)
+        if not self._attachment.is_on:
+            self._attachment.enter()
             self._warn_of_compiled()
 
     def _warn_of_compiled(self) -> None:
@@ -285,11 +264,6 @@ class Injector:
                 "an optimizer of the model stepped and no training forward of it was seen; "
                 "where a compiled function runs the model, compile the model instead"
             )
-
-    def _leave(self) -> None:
-        if self._entered is not None:
-            entered, self._entered = self._entered, None
-            entered.leave()
 
     def _fired(self, injection: Injection) -> None:
         if self._events is not None:

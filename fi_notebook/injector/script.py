@@ -20,6 +20,7 @@ from torch import nn
 from torch.nn.modules.module import register_module_forward_pre_hook
 
 from fi_notebook.core.fault import FaultPlan
+from fi_notebook.engine import attached
 from fi_notebook.errors import SessionError
 from fi_notebook.injector.injector import Injector
 
@@ -51,8 +52,8 @@ def run_script(
         SessionError: No such model trained.
         SystemExit: The script ended so.
     """
-    attached = _Attach(FaultPlan.load(config), model, options)
-    handle = register_module_forward_pre_hook(attached)
+    waiting = _Attach(FaultPlan.load(config), model, options)
+    handle = register_module_forward_pre_hook(waiting)
     argv, path = sys.argv, list(sys.path)
     sys.argv = [str(script), *args]
     sys.path.insert(0, str(Path(script).resolve().parent))
@@ -61,12 +62,12 @@ def run_script(
     finally:
         handle.remove()
         sys.argv, sys.path[:] = argv, path
-        if attached.injector is not None:
-            attached.injector.close()
-    if attached.injector is None:
+        if waiting.injector is not None:
+            waiting.injector.close()
+    if waiting.injector is None:
         what = f"no module of class {model!r}" if model else "no module with parameters"
-        raise SessionError(f"{what} made a training forward in {script}; {attached.seen()}")
-    return attached.injector
+        raise SessionError(f"{what} made a training forward in {script}; {waiting.seen()}")
+    return waiting.injector
 
 
 class _Attach:
@@ -76,15 +77,29 @@ class _Attach:
         self.injector: Injector | None = None
         self._plan, self._model, self._options = plan, model, options
         self._classes: set[str] = set()
+        self._looks = True
+        attached.add(self)
 
     def __call__(self, module: nn.Module, _inputs: Any) -> None:
-        if self.injector is not None or not self._trains(module):
+        if self.injector is not None or not (self._looks and self._trains(module)):
             return
         self._classes.add(type(module).__name__)
         if self._model not in (None, type(module).__name__):
             return
         self.injector = Injector(self._plan, model=module, **self._options)
         self.injector.attach_to_running_forward()
+
+    def concerns(self, _model: nn.Module) -> bool:
+        """Whether it could take a session's run for training."""
+        return True
+
+    def look_away(self) -> None:
+        """A session runs: its model does not train."""
+        self._looks = False
+
+    def look_again(self) -> None:
+        """The session is done."""
+        self._looks = True
 
     @staticmethod
     def _trains(module: nn.Module) -> bool:

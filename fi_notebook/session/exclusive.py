@@ -1,4 +1,8 @@
-"""One run at a time on a model: a lock for each, whoever made a session of it."""
+"""One run at a time on a model: a lock for each, whoever made a session of it.
+
+An open `Injector` of the model, or one that strikes in this thread, looks away meanwhile:
+the run is not struck, takes no step of it, and leaves it as it was.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ from weakref import WeakKeyDictionary
 
 from torch import nn
 
+from fi_notebook.engine import attached
 from fi_notebook.errors import SessionError
 
 __all__ = ["exclusive"]
@@ -18,7 +23,7 @@ _locks: WeakKeyDictionary[nn.Module, threading.Lock] = WeakKeyDictionary()  # re
 
 @contextmanager
 def exclusive(model: nn.Module) -> Iterator[None]:
-    """Hold the model's lock.
+    """Hold the model's lock, with injectors looking away.
 
     Raises:
         SessionError: Another trace or replay is running this model.
@@ -29,6 +34,7 @@ def exclusive(model: nn.Module) -> Iterator[None]:
             "another trace or replay is running this model; wait until it is done, or cancel it"
         )
     try:
-        yield
+        with attached.looking_away(model):
+            yield
     finally:
         lock.release()

@@ -7,7 +7,8 @@
     print(run.outcome)
 
 Nothing here changes the model, the optimizer, the gradients or a random number
-generator: all are put back bit for bit, also after an exception or a Ctrl-C.
+generator: all are put back bit for bit, also after an exception or a Ctrl-C. An `Injector`
+that is open meanwhile sees nothing of it, and goes on exactly where it was.
 
 Limits: what the step keeps elsewhere (a data iterator, a closure's variables) is not
 put back; such a step is not repeatable, and a replay says where that shows.

@@ -162,7 +162,7 @@ def test_every_call_of_an_adamw_step_has_its_parameter() -> None:
     model, places = _model(), Places()
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.5, foreach=False)
     with Injector({"version": 2, "log_steps": [1]}, model=model) as injector:
-        injector._mode.observers.append(places)
+        injector._attachment._mode.observers.append(places)
         for _ in range(2):
             model(torch.ones(1, 1)).sum().backward()
             optimizer.step()
