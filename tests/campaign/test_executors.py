@@ -22,7 +22,7 @@ from fi_notebook.campaign.journal import read_row
 from fi_notebook.campaign.progress import Progress
 
 QUICKSTART = "tests.campaign.sessions:quickstart"
-N = 100
+N = 40
 
 pytestmark = [
     pytest.mark.timeout(300),
