@@ -26,6 +26,9 @@ from fi_notebook.errors import did_you_mean
 
 __all__ = ["Aim"]
 
+_UNCOUNTED = "what comes before a step's first training forward takes no such number here"
+"""Of ``other/…`` in a training loop, where that is the end of the step before."""
+
 
 @dataclass
 class Aim:
@@ -149,8 +152,9 @@ class Aim:
         clicked = (anchor.phase, anchor.module, anchor.module_call, anchor.ordinal)
         if place == clicked:
             return True
+        why = "the script changed" if call.counted or self.watch.clock.one_step else _UNCOUNTED
         self.refusal = (
-            f"the script changed: {call.op}*{call.number} was clicked as {_place(*clicked)}, "
+            f"{why}: {call.op}*{call.number} was clicked as {_place(*clicked)}, "
             f"and is now {_place(*place)}"
         )
         return False
@@ -192,7 +196,8 @@ class Aim:
             return f"there was no {str(target)!r} to strike in step {fault.steps}"
         if self.reached == 0:
             hint = _near_operators(self.op)
-            return f"no call of {target.op!r} was made in step {fault.steps}{hint}"
+            unseen = "" if target.counted or self.watch.clock.one_step else f" ({_UNCOUNTED})"
+            return f"no call of {target.op!r} was made in step {fault.steps}{hint}{unseen}"
         if target.call is not None and self.reached < target.call:
             return f"asked for call {target.call} of {target.op}, {self.reached} were made"
         if self.last_output:

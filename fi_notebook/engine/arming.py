@@ -21,7 +21,7 @@ from fi_notebook.engine.modules import ModuleTable
 from fi_notebook.engine.stored import stored_names
 from fi_notebook.errors import FaultError, SiteError, did_you_mean
 
-__all__ = ["anchored", "check_fault", "check_filters", "sites_of"]
+__all__ = ["anchored", "check_fault", "check_filters", "sites_of", "unlike_headless"]
 
 _SCOPES = ("value", "storage", "contribution")
 _IN_PLACE, _VIEW, _COLLECTIVE, _UNSAFE = (
@@ -144,6 +144,30 @@ def check_fault(fault: Fault, golden: Trace) -> str:
     _check_needs(fault, sites, flags)
     _check_views(fault, sites, flags)
     return _check_tensors(fault, sites)
+
+
+def unlike_headless(fault: Fault, golden: Trace) -> str:
+    """What an injector of a training loop makes of an ``other/…`` call, where it is not that.
+
+    There such calls are numbered from the step's first training forward.
+    """
+    target, calls = fault.target, golden.calls
+    if target.kind != "call" or target.counted:
+        return ""
+    sites = golden.find(str(target))
+    first = calls["counted"].argmax() if calls["counted"].any() else len(calls["counted"])
+    rows = [int(golden.site_columns["call"][golden.row(site)]) for site in sites]
+    if rows and max(rows) < first:
+        return (
+            f"{str(target)!r} is before the step's first training forward; a training loop has "
+            "no such number there, and an Injector does not strike it"
+        )
+    if not rows or target.call is None:
+        return ""
+    same = (calls["op"] == calls["op"][rows[0]]) & ~calls["counted"]
+    early = int(same[:first].sum())
+    number = target.call - early
+    return f"an Injector numbers {str(target)!r} from the forward on, as {number}" if early else ""
 
 
 def _flags(golden: Trace, site: Site) -> int:

@@ -61,13 +61,13 @@ class StepClock:
     ) -> None:
         """Install nothing yet; see `install`."""
         self.model = model
-        self.step = start_step - 1
+        self.step = start_step if one_step else start_step - 1
         self.micro_batch = -1
         self.micro_batch_per_step = micro_batch_per_step
         self.optimizers: list[Optimizer] = []
         self._stepping: list[_Stepping] = []
         self._mine: frozenset[int] = frozenset()
-        self._one_step = one_step
+        self.one_step = one_step
         self._due = True
         self._forwards = 0  # since an optimizer last stepped
         self._warned = False
@@ -104,7 +104,7 @@ class StepClock:
         """Whether the next outermost training forward begins a step."""
         if not self.begun:
             return True
-        if self._one_step:
+        if self.one_step:
             return False
         if self.micro_batch_per_step is not None:
             return self.micro_batch + 1 >= self.micro_batch_per_step
@@ -117,7 +117,7 @@ class StepClock:
         begins = self.due
         self._warn_of_disagreement(begins)
         if begins:
-            self.step += 1
+            self.step += not self.one_step
             self.micro_batch = 0
             self._mine = frozenset()
         else:
@@ -141,7 +141,7 @@ class StepClock:
             return
         self._warned = True
         made = self.micro_batch + 1
-        if self._one_step:
+        if self.one_step:
             logger.warning(
                 "the session's step trained more than once: a new step would begin at its "
                 "forward %d; give Injector micro_batch_per_step= the number of its forwards",

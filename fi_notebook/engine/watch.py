@@ -5,7 +5,12 @@
     watch.pause(); watch.resume()
     watch.remove()
 
+Numbers restart at a step's first training forward, those of ``other/…`` calls as well, so
+that a validation after the update has the same numbers in every step.
+
 Limits: numbers are those of calls that a mode has seen; while none is on, none is given.
+What comes before a step's first training forward, a session's step numbers from 1; in a
+training loop it cannot be told from the end of the step before, and belongs to that.
 """
 
 from __future__ import annotations
@@ -96,7 +101,7 @@ class Watch:
     def _begin_step(self) -> None:
         self.lineage.begin_step()
         for counter in (self.numbers, self.ordinals, self.scope.calls):
-            for key in [key for key in counter if key[-1]]:
+            for key in [key for key in counter if key[-1] or not self.clock.one_step]:
                 del counter[key]
         self.parameters.begin_step()
         self.after_forward = False

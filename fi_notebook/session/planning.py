@@ -7,6 +7,7 @@ book.undo()
 
 from __future__ import annotations
 
+import logging
 import warnings
 from dataclasses import replace
 from typing import Any
@@ -20,6 +21,8 @@ from fi_notebook.errors import SessionError, did_you_mean
 from fi_notebook.session.events import Events
 
 __all__ = ["FaultWarning", "PlanBook"]
+
+logger = logging.getLogger("fi_notebook")
 
 
 class FaultWarning(UserWarning):
@@ -60,6 +63,9 @@ class PlanBook:
             warning = arming.check_fault(fault, golden)
             if warning:
                 warnings.warn(f"{fault.id}: {warning}", FaultWarning, stacklevel=4)
+            headless = arming.unlike_headless(fault, golden)
+            if headless:
+                logger.warning("%s: %s", fault.id, headless)
             if fault.anchor is None:
                 fault = replace(fault, anchor=arming.anchored(fault, golden))
         self.put(self.plan.with_fault(fault))
