@@ -42,6 +42,7 @@ from fi_notebook.engine.intercept import Observer, Watch
 from fi_notebook.engine.source import SourceStacks
 from fi_notebook.engine.steps import StepClock
 from fi_notebook.injector.aiming import aimed_at
+from fi_notebook.injector.arguments import Progress, check_arguments, optimizers_of
 from fi_notebook.injector.attachment import Attachment
 from fi_notebook.injector.compiled import is_compiled, is_compiled_in_place
 from fi_notebook.injector.events import EventFile
@@ -69,7 +70,9 @@ class Injector:
 
     Raises:
         PlanError: The config cannot be read; names the place in it.
-        TypeError: The model is no module.
+        TypeError: The model is no module, an optimizer none, or ``events`` no path.
+        ValueError: A number or verbosity that cannot be.
+        OSError: The events cannot be written there.
     """
 
     def __init__(
@@ -85,20 +88,22 @@ class Injector:
         verbosity: str | None = None,
     ) -> None:
         """Attach to the model's training; nothing of the model itself is changed."""
-        if not isinstance(model, nn.Module):
-            raise TypeError(f"model is {type(model).__name__}; expected a torch.nn.Module")
-        _check_count("micro_batch_per_step", micro_batch_per_step, 1)
-        _check_count("start_step", start_step, 0)
+        check_arguments(
+            model=model,
+            micro_batch_per_step=micro_batch_per_step,
+            start_step=start_step,
+            rank=rank,
+            events=events,
+            verbosity=verbosity,
+        )
+        optimizers = optimizers_of(optimizer)
         self.plan = FaultPlan.load(config)
         self._given_rank = rank
         self._warned = False
-        self._events = None if events is None else EventFile(events)
         self._clock = StepClock(
             model, micro_batch_per_step=micro_batch_per_step, start_step=start_step
         )
-        if optimizer is not None:
-            given = (optimizer,) if isinstance(optimizer, Optimizer) else tuple(optimizer)
-            self._clock.optimizers += given
+        self._clock.optimizers += optimizers
         self._watch = Watch(model, self._clock, SourceStacks())
         aimed, self._refused = aimed_at(self.plan, self._watch.table)
         self._striker = Striker(aimed, self._watch, fired=self._fired)
@@ -108,8 +113,13 @@ class Injector:
         self._attachment = Attachment(self._watch, self._striker.stored, observers)
         self._watch.begins.insert(0, self._on_forward)
         self._watch.optimizer_ends.append(self._on_update)
+        self._events = None if events is None else EventFile(events)
         self._attachment.attach()
-        self._prepare(start_step)
+        try:
+            self._prepare(start_step)
+        except BaseException:
+            self._attachment.detach()
+            raise
         atexit.register(self.close)
 
     # what a script asks
@@ -176,14 +186,10 @@ class Injector:
         """
         if self._clock.begun:
             raise ValueError("training has begun; load the state before the first step")
-        if not isinstance(state.get("next_step"), int) or not isinstance(state.get("fired"), dict):
-            raise ValueError(  # noqa: TRY004  (the mapping is one, its content is wrong)
-                f"expected what Injector.state_dict() gave, with 'next_step' and 'fired'; "
-                f"got {sorted(map(str, state))}"
-            )
-        self._clock.step = int(state["next_step"]) - 1
-        self._begin_at(int(state["next_step"]))
-        self._striker.count(state["fired"])
+        progress = Progress.of(state, [fault.id for fault in self.plan])
+        self._clock.step = progress.next_step - 1
+        self._begin_at(progress.next_step)
+        self._striker.count(progress.fired)
         self._prepare(self._clock.step + 1)
 
     def attach_to_running_forward(self) -> None:
@@ -276,10 +282,3 @@ class Injector:
         if torch.distributed.is_available() and torch.distributed.is_initialized():
             return torch.distributed.get_rank()
         return int(os.environ.get("RANK", "0"))
-
-
-def _check_count(name: str, value: int | None, low: int) -> None:
-    if value is None:
-        return
-    if isinstance(value, bool) or not isinstance(value, int) or value < low:
-        raise ValueError(f"{name} is {value!r}; expected a whole number from {low}")

@@ -298,15 +298,43 @@ def test_training_is_resumed_from_a_state() -> None:
     assert _steps_of(second) == [3]
 
 
-@pytest.mark.parametrize("state", [{}, {"next_step": "3", "fired": {}}, {"next_step": 1}])
-def test_a_state_that_is_none_is_refused(state: dict[str, Any]) -> None:
-    """load_state_dict names what it expected."""
+@pytest.mark.parametrize(
+    "state",
+    [
+        None,
+        [],
+        "next_step",
+        {},
+        {"next_step": 1},
+        {"next_step": "3", "fired": {}},
+        {"next_step": -1, "fired": {}},
+        {"next_step": True, "fired": {}},
+        {"next_step": 1.0, "fired": {}},
+        {"next_step": 1, "fired": None},
+        {"next_step": 1, "fired": ["f1"]},
+        {"next_step": 1, "fired": {"f1": -1}},
+        {"next_step": 1, "fired": {"f1": "2"}},
+        {"next_step": 1, "fired": {"f1": True}},
+        {"next_step": 1, "fired": {1: 1}},
+    ],
+)
+def test_a_state_that_is_none_is_refused(state: Any) -> None:
+    """load_state_dict names what it expected, and nothing of it was loaded."""
     case = models.mlp()
-    with (
-        Injector(_first_addmm(), model=case.model) as injector,
-        pytest.raises(ValueError, match="next_step"),
-    ):
-        injector.load_state_dict(state)
+    with Injector(_first_addmm(), model=case.model) as injector:
+        with pytest.raises(ValueError, match=r"expected what Injector\.state_dict\(\) gave, with"):
+            injector.load_state_dict(state)
+        assert injector.state_dict() == {"next_step": 0, "fired": {"f1": 0}}
+
+
+def test_a_state_of_other_faults_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    """What is known is loaded; the id that the plan lacks is named, with the nearest one."""
+    case = models.mlp()
+    with Injector(_first_addmm(), model=case.model) as injector:
+        injector.load_state_dict({"next_step": 2, "fired": {"f1": 1, "f11": 4}})
+        assert injector.state_dict() == {"next_step": 2, "fired": {"f1": 1}}
+    said = [line for line in lines(caplog) if "the plan lacks" in line]
+    assert said == ["the state tells of fault 'f11', which the plan lacks; did you mean 'f1'?"]
 
 
 def test_a_state_is_loaded_before_training_only() -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -108,6 +110,41 @@ def test_a_wrong_micro_batch_count_is_refused(value: object) -> None:
     """A whole number from 1 is expected."""
     with pytest.raises(ValueError, match=r"micro_batch_per_step is .*; expected a whole number"):
         Injector(plan("relu"), model=nn.ReLU(), micro_batch_per_step=value)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("argument", "error", "said"),
+    [
+        ({"optimizer": 3}, TypeError, "optimizer is 3; expected a torch optimizer"),
+        ({"optimizer": "sgd"}, TypeError, "optimizer is 'sgd'; expected a torch optimizer"),
+        ({"optimizer": [None]}, TypeError, "optimizer holds NoneType; expected a torch optimizer"),
+        ({"rank": "2"}, ValueError, "rank is '2'; expected a whole number from 0"),
+        ({"rank": -1}, ValueError, "rank is -1; expected a whole number from 0"),
+        ({"rank": True}, ValueError, "rank is True; expected a whole number from 0"),
+        ({"start_step": None}, ValueError, "start_step is None; expected a whole number from 0"),
+        ({"verbosity": "verbos"}, ValueError, "did you mean 'verbose'?"),
+        ({"verbosity": ""}, ValueError, "verbosity is ''; expected one of"),
+        ({"events": 1}, TypeError, "events is int; expected a path, or None"),
+        ({"micro_batch_per_step": 0}, ValueError, "micro_batch_per_step is 0; expected a whole"),
+    ],
+)
+def test_a_wrong_argument_is_refused_before_anything_is_attached(
+    argument: dict[str, Any], error: type[Exception], said: str, tmp_path: Path
+) -> None:
+    """It is named with what was expected; no hook is on and no file was made."""
+    before = leaks.state()
+    with pytest.raises(error, match=re.escape(said)):
+        Injector(plan("relu"), model=nn.ReLU(), **({"events": tmp_path / "e"} | argument))
+    leaks.assert_clean(before)
+    assert not list(tmp_path.iterdir())
+
+
+def test_several_optimizers_may_be_any_iterable() -> None:
+    """A generator of two is taken as well as a list."""
+    first, second = (torch.optim.SGD(nn.Linear(2, 2).parameters(), lr=0.1) for _ in range(2))
+    given = (one for one in (first, second))
+    with Injector(plan("relu"), model=nn.ReLU(), optimizer=given) as injector:
+        assert injector._clock.optimizers == [first, second]
 
 
 def test_a_refused_plan_leaves_nothing_behind(tmp_path: Path) -> None:
