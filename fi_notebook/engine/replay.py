@@ -4,7 +4,7 @@
     result = run_step(setup, 0, golden=result.kept, plan=plan) # faulty
 
 Nothing is put back here: a session takes a `Snapshot` before and restores it after.
-Hooks, the mode, the compiler's stance and the thread's grad mode are undone in
+Hooks, the mode, the compiler's stance and the settings of torch are undone in
 ``finally``, whatever the step raised.
 """
 
@@ -33,6 +33,7 @@ from fi_notebook.engine.source import SourceStacks
 from fi_notebook.engine.stats import euclidean_norm
 from fi_notebook.engine.steps import StepClock
 from fi_notebook.engine.store import Kept, SiteKey, ValueStore
+from fi_notebook.engine.surroundings import Surroundings
 from fi_notebook.engine.tracer import Recorder
 
 __all__ = [
@@ -256,7 +257,7 @@ def run_step(
 
 def observed(setup: Setup, number: int, mode: Interceptor) -> Any:
     """Run the step with every hook on, and off again whatever happens."""
-    grad_mode, default = torch.is_grad_enabled(), torch.get_default_dtype()
+    surroundings = Surroundings.take()
     torch.clear_autocast_cache()  # around a session it would carry casts from run to run
     mode.watch.install()
     try:
@@ -270,8 +271,7 @@ def observed(setup: Setup, number: int, mode: Interceptor) -> Any:
     finally:
         mode.watch.remove()
         torch.clear_autocast_cache()
-        torch.set_grad_enabled(grad_mode)
-        torch.set_default_dtype(default)
+        surroundings.restore()
 
 
 def _nobody(_optimizer: Optimizer) -> None:

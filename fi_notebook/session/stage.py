@@ -5,14 +5,16 @@
     # here model, optimizers, state and generators are as they were, whatever happened
 
 Optimizers that nobody named are found when they step, recorded just before, and belong
-to the stage from then on. The schedulers of an optimizer are put back with it.
+to the stage from then on. The schedulers of an optimizer are put back with it. A run that
+another thread starts has the settings of the thread that made the session.
 """
 
 from __future__ import annotations
 
+import threading
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any
 from weakref import WeakSet
@@ -20,9 +22,11 @@ from weakref import WeakSet
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
+from fi_notebook.engine.plain import is_restorable
 from fi_notebook.engine.replay import Setup
 from fi_notebook.engine.schedulers import schedulers_of
 from fi_notebook.engine.snapshot import Snapshot
+from fi_notebook.engine.surroundings import Surroundings
 from fi_notebook.session.events import Cancelled, Events, Progress, SessionCancelled
 from fi_notebook.session.exclusive import exclusive
 
@@ -36,15 +40,19 @@ class Stage:
         setup: What is run.
         state: What else is put back: schedulers, scalers, generators.
         events: Who is told.
+
+    Raises:
+        TypeError: The state holds what cannot be put back.
     """
 
     def __init__(self, setup: Setup, state: Sequence[Any], events: Events) -> None:
         """Run nothing yet."""
         self.setup = setup
         self.events = events
-        self._state = tuple(state)
+        self._state = _checked(state)
         self._snapshots: list[Snapshot] = []
         self._schedulers: WeakSet[LRScheduler] = WeakSet()
+        self._thread, self._surroundings = threading.current_thread(), Surroundings.of_thread()
 
     @contextmanager
     def running(self, name: str) -> Iterator[Snapshot]:
@@ -57,7 +65,7 @@ class Stage:
             SessionError: Another run of this model is going on.
             SessionCancelled: It was cancelled; everything is as it was before.
         """
-        with self.setup.interrupts, exclusive(self.setup.model):
+        with self.setup.interrupts, exclusive(self.setup.model), self._settings(name):
             if name == "tracing":
                 self._schedulers = WeakSet(schedulers_of(self.setup.optimizers))
             held = (*self.setup.optimizers, *self._schedulers, *self._state)
@@ -76,6 +84,14 @@ class Stage:
                 self._snapshots = []
                 snapshot.restore()
                 self.events.tell("state", state="idle")
+
+    def _settings(self, name: str) -> AbstractContextManager[None]:
+        """Those of the thread that made the session, as they were at its last trace."""
+        if threading.current_thread() is not self._thread:
+            return self._surroundings.around()
+        if name == "tracing":
+            self._surroundings = Surroundings.of_thread()
+        return nullcontext()
 
     def adopting(self, *more: Snapshot) -> Callable[[Optimizer], None]:
         """What is to be called before an optimizer steps: it records one that is new.
@@ -101,3 +117,18 @@ class Stage:
         told = Progress(self.events, run, steps, calls, self.setup.interrupts)
         told.step = step
         return told
+
+
+def _checked(state: object) -> tuple[Any, ...]:
+    """What was given as state, where all of it can be put back."""
+    if not isinstance(state, (list, tuple)):
+        raise TypeError(f"state is {type(state).__name__}; expected a list, state=[…]")
+    for each in state:
+        if not is_restorable(each):
+            raise TypeError(
+                f"state holds {type(each).__name__}, which cannot be put back; expected "
+                "objects with attributes or a state_dict (schedulers, scalers), generators, "
+                "tensors, arrays, lists or dictionaries. In place of an iterator, make the "
+                "step take its number (def step(i): …)"
+            )
+    return tuple(state)
