@@ -25,7 +25,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from fi_notebook import Injector
+from fi_notebook import Injector, Session
 from tests import models
 
 ROUNDS = 25
@@ -104,10 +104,7 @@ def measure(name: str) -> str:
 
 def calls(case: models.Case) -> int:
     """How many calls a step makes."""
-    config = {"version": 2, "log_steps": [0], "verbosity": "quiet"}
-    with Injector(config, model=case.model) as injector:
-        case.step()
-        return injector._mode.row
+    return Session(case.step, model=case.model).trace().call_count
 
 
 def main(names: list[str]) -> None:
