@@ -12,6 +12,9 @@ its place in the stream, and not by its number over the whole step, which one ex
 call would shift for every later call. Where both runs make the same calls this is the
 same as matching by site text.
 
+Memory that is made outside the model (`is_bare`: what a data loader's worker hands over
+comes when it comes) is no structural difference where only one run makes it.
+
 Limits: a module that was renamed between two scripts has no counterpart; the prefixes
 of wrappers (DDP, torch.compile) are left out.
 """
@@ -24,9 +27,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from fi_notebook.core.match import unwrapped
+from fi_notebook.core.site import PHASES
 from fi_notebook.core.trace import Tables, Trace
 
-__all__ = ["Alignment", "align", "describe"]
+__all__ = ["Alignment", "align", "describe", "is_bare"]
+
+_BARE = ("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "set_")
+_OTHER = PHASES.index("other")
 
 
 @dataclass(frozen=True)
@@ -38,7 +45,7 @@ class Alignment:
             run; -1 where only the faulty run has the site.
         faulty_rows: Site rows of the faulty trace; -1 where only the golden run has it.
         structural: The first site that only one run has, or whose shape differs, in
-            plain words; ``""`` where the runs have the same structure.
+            plain words, bare memory aside; ``""`` where the runs have the same structure.
     """
 
     golden_rows: np.ndarray
@@ -84,6 +91,16 @@ def align(golden: Trace, faulty: Trace) -> Alignment:
     return Alignment(
         golden_rows, faulty_rows, _structural(golden, faulty, golden_rows, faulty_rows)
     )
+
+
+def is_bare(trace: Trace, rows: np.ndarray) -> np.ndarray:
+    """Whether each site is bare memory that is made outside the model; -1 is no site."""
+    if not len(trace):
+        return np.zeros(len(rows), bool)
+    of_op = np.asarray([op in _BARE for op in trace.tables.ops])
+    calls = trace.site_columns["call"][np.maximum(rows, 0)]
+    bare = of_op[trace.calls["op"][calls]] & (trace.calls["phase"][calls] == _OTHER)
+    return bare & (rows >= 0)
 
 
 def _merge(
@@ -195,11 +212,14 @@ def _structural(
             strict=True,
         )
     ]
-    differs = np.flatnonzero(shapes[0] != shapes[1])
+    bare = is_bare(golden, golden_rows) | is_bare(faulty, faulty_rows)
+    differs = np.flatnonzero((shapes[0] != shapes[1]) & ~bare)
     if not len(differs):
         return ""
     first = _first_words(golden, faulty, int(golden_rows[differs[0]]), int(faulty_rows[differs[0]]))
-    lone_golden, lone_faulty = int((faulty_rows < 0).sum()), int((golden_rows < 0).sum())
+    lone_golden, lone_faulty = (
+        int((rows[differs] < 0).sum()) for rows in (faulty_rows, golden_rows)
+    )
     reshaped = len(differs) - lone_golden - lone_faulty
     counts = [
         f"{count} {words}"

@@ -97,7 +97,8 @@ def assign_effects(
         [_EQUAL, _MASKED, _INTRODUCED, _AMPLIFIED, _ATTENUATED],
         _PASSED,
     )
-    effect[columns["golden"] < 0] = _STRUCTURAL
+    lone = ~made | (columns["golden"] < 0)
+    effect[lone] = np.where(columns["equal"][lone], _EQUAL, _STRUCTURAL)  # bare memory
     return effect
 
 

@@ -16,6 +16,7 @@ from typing import Any, SupportsFloat
 
 import torch
 
+from fi_notebook.analysis.align import is_bare
 from fi_notebook.analysis.detectors import detect
 from fi_notebook.analysis.findings import findings
 from fi_notebook.analysis.outcome import judge
@@ -322,6 +323,9 @@ def _fired_before(earlier: list[StepResult]) -> dict[str, int]:
 
 def _check_repeats(noise: Comparison) -> None:
     rows = noise.diverged
+    pairs = ((noise.golden, "golden"), (noise.faulty, "faulty"))
+    bare = [is_bare(trace, noise.columns[name][rows]) for trace, name in pairs]
+    rows = rows[~(bare[0] | bare[1])]  # what a worker hands over comes when it comes
     if not len(rows):
         return
     first = int(rows[0])

@@ -117,3 +117,16 @@ def test_a_hundred_thousand_calls_are_aligned() -> None:
     alignment = align(golden, faulty)
     assert len(alignment.only_faulty) == len(alignment.only_golden) <= 2
     assert np.all(np.diff(alignment.faulty_rows[alignment.faulty_rows >= 0]) == 1)
+
+
+def test_bare_memory_outside_the_model_is_no_structural_difference() -> None:
+    """An `empty` and a `set_` of phase other are lone and silent; in the model they count."""
+    bare = [Call("empty", "", phase="other"), Call("set_", "", phase="other", counted=False)]
+    alignment = align(build(RELU, MM), build(*bare, RELU, MM))
+    assert alignment.golden_rows.tolist() == [-1, -1, 0, 1]
+    assert alignment.structural == ""
+    both = align(build(RELU, MM, *bare), build(RELU, MM, MM))
+    assert both.structural.startswith("only the faulty run makes mm*2:0")
+    assert both.structural.endswith("in all, sites: 1 only in the faulty run")
+    inside = align(build(RELU), build(RELU, Call("set_", "act")))
+    assert inside.structural.startswith("only the faulty run makes set_*1:0")

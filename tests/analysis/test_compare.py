@@ -129,6 +129,16 @@ def test_lone_sites_are_unequal_and_unmeasured() -> None:
     assert str(compared.first) == "relu*1:0"
 
 
+def test_lone_memory_outside_the_model_is_no_difference() -> None:
+    """What a data loader's worker hands over in one run alone counts as equal."""
+    bare = Call("set_", phase="other")
+    for golden, faulty in ((trace_of(bare), trace_of()), (trace_of(), trace_of(bare))):
+        compared = compare(golden, faulty)
+        assert compared.columns["equal"].tolist() == [True]
+        assert compared.effect(0) == "equal"
+        assert compared.structural == ""
+
+
 def test_another_shape_is_not_equal() -> None:
     """Same statistics but 6 against 8 elements."""
     shapes = [trace_of(Call("mm", "a", outputs=(shape,))) for shape in ((2, 3), (2, 4))]

@@ -67,7 +67,7 @@ def test_new_nan_counts_before_the_finite_error() -> None:
 def test_a_site_without_counterpart_is_structural() -> None:
     """A row of only one run is neither equal nor introduced."""
     compared = comparison({}, CHAIN)
-    compared.columns["golden"][2] = -1
+    compared.columns["golden"][2], compared.columns["equal"][2] = -1, False
     assert EFFECTS[assign_effects(CHAIN, compared.columns)[2]] == "structural"
 
 

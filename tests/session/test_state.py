@@ -160,6 +160,21 @@ def _into(runs: list[Any], call: Callable[[], Any]) -> Callable[[], None]:
     return lambda: runs.append(call())
 
 
+def test_memory_that_only_one_run_makes_does_not_refuse_a_step() -> None:
+    """As many `empty` calls before the model as runs were made: no difference between them."""
+    case = mlp()
+    runs: list[list[Tensor]] = []
+
+    def step() -> Tensor:
+        runs.append([torch.empty(2) for _ in runs])
+        return case.step()
+
+    run = Session(step, model=case.model, optimizer=case.optimizer).replay()
+    assert len(runs) == 3  # the trace, golden against golden, and the faulty run
+    assert run.comparison.equal
+    assert run.comparison.structural == ""
+
+
 def test_the_case_itself_runs_in_float32() -> None:
     """Without autocast the same calls are made in float32, so the test above can fail."""
     case: Case = mlp()
