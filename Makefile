@@ -18,7 +18,7 @@ BIN := .venv/bin
 STAMPS := .venv/.stamps
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 PINNED := --constraint tests/constraints.txt
-EXTRAS := pandas,lab,campaign,test,lint
+EXTRAS := pandas,lab,teach,campaign,test,lint
 BENCHMARKS := $(basename $(notdir $(wildcard tests/benchmarks/bench_*.py)))
 TSC := tests/js/node_modules/.bin/tsc
 

@@ -122,9 +122,13 @@ def test_the_result_is_drawn_in_every_tab(quickstart: LabPage, element: tuple[in
 
 
 def test_the_rest_of_the_quickstart_runs(quickstart: LabPage) -> None:
-    """Every later cell runs: the Python lines, the saved plan and the training loop."""
+    """Every later cell runs: the Python lines, the saved plan and the training loop; the
+    figures between are drawn by the extension that plotly's own package brings to Lab.
+    """
     quickstart.run_all()
     quickstart.assert_ran()
+    figures = quickstart.page.locator(".jp-RenderedPlotly .main-svg")
+    figures.first.wait_for()
 
 
 def _hex(run: PlainRun, element: tuple[int, ...]) -> str:

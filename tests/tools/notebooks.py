@@ -34,6 +34,8 @@ __all__ = ["code", "digest", "errors", "markdown", "read", "run", "save", "text"
 
 KERNEL = {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}
 
+_WIDGET = "application/vnd.jupyter.widget-view+json"
+
 _LARGEST_FIGURE = 40_000
 """Characters of a figure's JSON that are saved beside its picture; a larger one goes."""
 
@@ -131,7 +133,9 @@ def save(path: Path, *, painter: Painter, timeout_s: int = 120) -> None:
     for number, cell in enumerate(done.cells):
         cell["id"], cell["metadata"] = f"cell-{number:02}", {}
         for output in cell.get("outputs", []):
-            _add_picture(output.get("data", {}), painter)
+            data = output.get("data", {})
+            data.pop(_WIDGET, None)  # its state is not saved; the snapshot beside it stays
+            _add_picture(data, painter)
     nbformat.write(done, path)
 
 
