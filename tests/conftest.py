@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import random
+import signal
 import sys
 import threading
 from collections.abc import Iterator
@@ -61,6 +62,12 @@ def _refuse_network(event: str, arguments: tuple[Any, ...]) -> None:
 
 
 sys.addaudithook(_refuse_network)
+
+
+def pytest_configure() -> None:
+    """Hear SIGINT though the run was started in the background, where shells ignore it."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)
