@@ -27,7 +27,9 @@ _LOCAL_SCHEMES = {"data", "blob", "about"}
 _NOISE = (
     "Failed to load resource",  # a 404 of Lab's own for a setting that nobody has made
     "WebSocket is closed before the connection is established",  # a page that is closing
-    "Could not restore the debugger state",  # the kernel went while Lab was asking it
+    "Could not restore the debugger state",  # the kernel went while Lab was asking it,
+    "Canceled future for",  # as here
+    "Cannot send",  # and here
 )
 """Console errors of Lab itself that say nothing of us."""
 
