@@ -94,7 +94,7 @@ def heat_map(columns: Columns, *, dark: bool = False) -> go.Figure:
         dark=dark,
     )
     figure.update_xaxes(title="bit")
-    figure.update_yaxes(autorange="reversed")
+    figure.update_yaxes(type="category", autorange="reversed")  # a layer may be called 0
     figure.update_layout(height=140 + 26 * max(4, len(layers)))
     return figure
 
