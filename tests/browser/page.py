@@ -31,7 +31,7 @@ _NOISE = (
     "Canceled future for",  # as here
     "Cannot send",  # and here
 )
-"""Console errors of Lab itself that say nothing of us."""
+"""Errors of Lab itself that say nothing of us, in the console or as a rejected promise."""
 
 _READY = """(name) => {
   const panel = window.jupyterapp.shell.currentWidget;
@@ -63,7 +63,7 @@ class LabPage:
         self._loaded = False
         page.route("**/*", self._route)
         page.on("console", self._on_console)
-        page.on("pageerror", lambda error: self.console_errors.append(str(error)))
+        page.on("pageerror", lambda error: self._on_error(str(error)))
 
     def _route(self, route: Route) -> None:
         address = urlsplit(route.request.url)
@@ -74,8 +74,12 @@ class LabPage:
             route.abort()
 
     def _on_console(self, message: ConsoleMessage) -> None:
-        if message.type == "error" and not any(noise in message.text for noise in _NOISE):
-            self.console_errors.append(message.text)
+        if message.type == "error":
+            self._on_error(message.text)
+
+    def _on_error(self, text: str) -> None:
+        if not any(noise in text for noise in _NOISE):
+            self.console_errors.append(text)
 
     def open(self, name: str) -> None:
         """Open a notebook of the server's folder and wait for its idle kernel."""
