@@ -2,30 +2,66 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from fi_notebook import assets
+
 FILES = sorted((Path(__file__).parent / "js").glob("*.test.js"))
-ASSETS = Path(__file__).parents[1] / "fi_notebook" / "assets"
+MODULES = sorted((Path(assets.__file__).parent / "explorer").glob("*.js"))
+NODE = shutil.which("node") or "node"
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_javascript(path: Path) -> None:
     """Every test of the file passes under ``node --test``."""
-    node = shutil.which("node")
-    assert node, "node was not found: the JavaScript tests need Node.js 18 or later on PATH"
-    done = subprocess.run([node, "--test", path], capture_output=True, text=True, check=False)
+    assert shutil.which(NODE), "node was not found: the JavaScript tests need Node.js 18 or later"
+    done = subprocess.run([NODE, "--test", path], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "# pass 0" not in done.stdout, "the file holds no test"
 
 
-@pytest.mark.parametrize("path", sorted(ASSETS.glob("*.js")), ids=lambda path: path.name)
-def test_javascript_stays_small_and_local(path: Path) -> None:
-    """One plain module under 100 KB, which imports nothing and names no other host."""
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.name)
+def test_a_module_is_short_and_local(path: Path) -> None:
+    """A file of one concern: at most 400 lines, no other host named, nothing renamed."""
     text = path.read_text("utf-8")
-    assert len(text.encode()) < 100_000
-    assert "https://" not in text.replace("https://www.w3.org", "")
-    assert not [line for line in text.splitlines() if line.startswith("import ")]
+    assert text.startswith("/** ")
+    assert len(text.splitlines()) <= 400
+    assert "https://" not in text
+    imports = [line for line in text.splitlines() if line.startswith("import ")]
+    assert all(re.fullmatch(r'import \{ [\w, ]+ \} from "\./\w+\.js";', line) for line in imports)
+
+
+def test_every_module_is_joined_after_what_it_imports() -> None:
+    """No file is forgotten, and no two import each other."""
+    order = assets.modules()
+    assert sorted(order) == sorted(path.stem for path in MODULES)
+    for path in MODULES:
+        for imported in re.findall(
+            r'^import .*"\./(\w+)\.js";', path.read_text("utf-8"), re.MULTILINE
+        ):
+            assert order.index(imported) < order.index(path.stem), f"{path.stem}: {imported}"
+
+
+def test_the_joined_page_is_one_module(tmp_path: Path) -> None:
+    """Node reads it, so no name stands twice; it exports the widget and the report's opener."""
+    path = tmp_path / "page.mjs"
+    path.write_text(assets.page(), "utf-8")
+    done = subprocess.run(
+        [NODE, "-p", f"import({path.as_uri()!r}).then((m) => console.log(Object.keys(m).join()))"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "default,openReport" in done.stdout, done.stderr
+
+
+def test_what_is_sent_is_small_and_local() -> None:
+    """Under 100 KB; it imports nothing, and what documents the files stays at home."""
+    page = assets.page()
+    assert len(page.encode()) < 100_000
+    assert not re.search(r"^(import|/\*\*)", page, re.MULTILINE)

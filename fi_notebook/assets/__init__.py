@@ -1,15 +1,66 @@
-"""The page of the explorer as static files, read by the widget and by the export."""
+"""The page of the explorer as static files, read by the widget and by the export.
+
+    page()                  the modules of ``explorer/`` joined into one ES module
+    text("explorer.css")    its style sheet
+    plotly_source()         plotly.js, once per page
+
+A widget is one module of text, in which no relative import works. So the files are put
+one after another, imported ones first, without their ``import`` lines, their full-line
+doc comments and every ``export`` but those of ``main.js``.
+
+Limits: a name stands once in all files together; an import renames nothing.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from functools import cache
 from importlib.resources import files
 
-__all__ = ["plotly_source", "text"]
+__all__ = ["modules", "page", "plotly_source", "text"]
+
+_MAIN = "main"
+_IMPORT = re.compile(r'^import [^;]*? from "\./(\w+)\.js";\n', re.MULTILINE)
+_DOC = re.compile(r"^[ ]*/\*\*(?:(?!\*/).)*\*/\n", re.MULTILINE | re.DOTALL)
+_EXPORT = re.compile(r"^export (?=function|async|class|const)", re.MULTILINE)
 
 
 def text(name: str) -> str:
-    """Text of one of the static files, such as ``explorer.js``."""
+    """Text of one of the static files, such as ``explorer.css``."""
     return (files(__package__) / name).read_text(encoding="utf-8")
+
+
+@cache
+def page() -> str:
+    """The explorer as one ES module: its default export is the widget."""
+    return "".join(_joinable(name) for name in modules())
+
+
+def modules() -> list[str]:
+    """Names of the modules, each after those that it imports."""
+    order: dict[str, None] = {}
+    _visit(_MAIN, order)
+    return list(order)
+
+
+def _visit(name: str, order: dict[str, None]) -> None:
+    if name in order:
+        return
+    for imported in _imports(name):
+        _visit(imported, order)
+    order[name] = None
+
+
+def _imports(name: str) -> Iterator[str]:
+    return (found[1] for found in _IMPORT.finditer(text(f"explorer/{name}.js")))
+
+
+def _joinable(name: str) -> str:
+    """A module's text without what only the separate file needs."""
+    source = _DOC.sub("", _IMPORT.sub("", text(f"explorer/{name}.js")))
+    source = re.sub(r"\n{2,}", "\n", source)
+    return source if name == _MAIN else _EXPORT.sub("", source)
 
 
 def plotly_source() -> str:

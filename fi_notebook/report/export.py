@@ -76,7 +76,7 @@ def report_html(session: Explored) -> str:
     """The exploration as the text of one HTML file."""
     blocks = [_block(*message) for message in _messages(session)]
     scripts = [_safe(assets.plotly_source())] if session.run is not None else []
-    page = _safe(assets.text("explorer.js"))
+    page = _safe(assets.page())
     module = f"{page}\n{_START}\n"
     hashes = " ".join(f"'sha256-{_digest(each)}'" for each in (*scripts, module))
     policy = (

@@ -1,8 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { page } from "./explorer.mjs";
-
-const { decodeBits, fieldOf, changedBits, bitsText, hexText, width } = page;
+import { FLOATS, bitsText, changedBits, decodeBits, fieldOf, hexText, width } from "../../fi_notebook/assets/explorer/bits.js";
 
 /** Bits of 1.0 and what flipping one of them gives. */
 const ONE = {
@@ -23,7 +21,7 @@ for (const [dtype, [bits, flips]] of Object.entries(ONE)) {
 }
 
 test("zero with its top exponent bit is 2 in every float, and its sign bit is -0", () => {
-  for (const dtype of Object.keys(page.FLOATS)) {
+  for (const dtype of Object.keys(FLOATS)) {
     if (dtype === "float64") continue;
     assert.equal(decodeBits(dtype, 1n << BigInt(width(dtype) - 2)), 2, dtype);
     assert.ok(Object.is(decodeBits(dtype, 1n << BigInt(width(dtype) - 1)), -0), dtype);

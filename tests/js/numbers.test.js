@@ -1,8 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { page } from "./explorer.mjs";
-
-const { short, exact, count, clip, number, typed } = page;
+import { clip, count, exact, number, short, typed } from "../../fi_notebook/assets/explorer/numbers.js";
 
 test("numbers are shown in four significant digits", () => {
   assert.equal(short(3.14159), "3.142");

@@ -1,10 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { NO_FACTS, page, trace } from "./explorer.mjs";
+import { parseQuery, search } from "../../fi_notebook/assets/explorer/search.js";
+import { NO_FACTS, trace } from "./step.mjs";
 
 /** Rows that a search finds in the small step. */
 function rows(text, facts = NO_FACTS) {
-  const mask = page.search(trace(), page.parseQuery(text), facts);
+  const mask = search(trace(), parseQuery(text), facts);
   return [...mask.keys()].filter((row) => mask[row]);
 }
 
@@ -46,7 +47,7 @@ test("an effect is searched once there was a replay", () => {
 });
 
 test("an unknown field is plain text", () => {
-  assert.deepEqual(page.parseQuery("c10d::all foo:bar").map((term) => term.field), ["", ""]);
+  assert.deepEqual(parseQuery("c10d::all foo:bar").map((term) => term.field), ["", ""]);
 });
 
 test("a pattern that cannot be read is an error, not a hang", () => {

@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { page, trace } from "./explorer.mjs";
-
-const { buildTree, flatten, tally, highest, nodeText, VIEWS, KIND } = page;
+import { KIND, flatten, highest, tally } from "../../fi_notebook/assets/explorer/layout.js";
+import { nodeText } from "../../fi_notebook/assets/explorer/nodes.js";
+import { VIEWS, buildTree } from "../../fi_notebook/assets/explorer/views.js";
+import { trace } from "./step.mjs";
 
 /** Every node as an indented line. */
 function lines(view) {

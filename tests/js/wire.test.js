@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { deflateSync } from "node:zlib";
-import { page } from "./explorer.mjs";
+import { Wire } from "../../fi_notebook/assets/explorer/wire.js";
 
 /** A block as the kernel packs it: head, then columns, each padded to eight bytes. */
 function block(kind, data, columns) {
@@ -23,7 +23,7 @@ function send(wire, seq, { head, bytes }, size, deflated = false) {
 
 test("parts are put together, deflated ones too, in order", async () => {
   const heard = [];
-  const wire = new page.Wire((message) => heard.push(message), () => assert.fail("nothing was lost"));
+  const wire = new Wire((message) => heard.push(message), () => assert.fail("nothing was lost"));
   const columns = { a: Int32Array.of(1, -2, 3), b: Float32Array.of(0.5), c: Uint8Array.of(9) };
   send(wire, 1, block("trace", { x: "ü" }, columns), 7, true);
   send(wire, 2, block("state", {}, {}), 1000);
@@ -36,7 +36,7 @@ test("parts are put together, deflated ones too, in order", async () => {
 
 test("a lost message, or a lost part, is asked for again", async () => {
   let asked = 0;
-  const wire = new page.Wire(() => {}, () => { asked += 1; });
+  const wire = new Wire(() => {}, () => { asked += 1; });
   send(wire, 4, block("state", {}, {}), 1000);
   assert.equal(asked, 0, "a page may open in the middle");
   send(wire, 6, block("state", {}, {}), 1000);

@@ -1,11 +1,3 @@
-/** The page's module, for Node: a browser loads it from text, and so does this. */
-import { readFile } from "node:fs/promises";
-
-const place = new URL("../../fi_notebook/assets/explorer.js", import.meta.url);
-const source = await readFile(place, "utf8");
-const encoded = Buffer.from(source).toString("base64");
-export const page = await import(`data:text/javascript;base64,${encoded}`);
-
 /** A small step: two modules, three phases, one call with two outputs, one folded call. */
 export function trace() {
   const rows = [

@@ -1,0 +1,69 @@
+/** The bits of an element, in every dtype that has a bit lens. */
+
+/** Sign, exponent and mantissa bits of each float dtype. @type {Record<string, number[]>} */
+export const FLOATS = {
+  float64: [1, 11, 52], float32: [1, 8, 23], float16: [1, 5, 10], bfloat16: [1, 8, 7],
+  float8_e4m3fn: [1, 4, 3], float8_e5m2: [1, 5, 2],
+};
+
+/** @type {Record<string, number>} */
+const INTEGERS = {
+  int8: 8, int16: 16, int32: 32, int64: 64, uint8: 8, uint16: 16, uint32: 32, uint64: 64, bool: 8,
+};
+
+/** How many bits an element has; 0 where it has no bit lens. @param {string} dtype */
+export function width(dtype) {
+  const parts = FLOATS[dtype];
+  return parts ? parts[0] + parts[1] + parts[2] : INTEGERS[dtype] ?? 0;
+}
+
+/** `sign`, `exponent`, `mantissa` or `value`. @param {string} dtype @param {number} bit */
+export function fieldOf(dtype, bit) {
+  const parts = FLOATS[dtype];
+  if (!parts) return dtype.startsWith("int") && bit === width(dtype) - 1 ? "sign" : "value";
+  if (bit === parts[1] + parts[2]) return "sign";
+  return bit >= parts[2] ? "exponent" : "mantissa";
+}
+
+/** The value that these bits make. @param {string} dtype @param {bigint} bits */
+export function decodeBits(dtype, bits) {
+  const parts = FLOATS[dtype];
+  if (!parts) return decodeInteger(dtype, bits);
+  const [, exponentBits, mantissaBits] = parts;
+  const mantissa = Number(bits & ((1n << BigInt(mantissaBits)) - 1n));
+  const top = (1 << exponentBits) - 1;
+  const exponent = Number((bits >> BigInt(mantissaBits)) & BigInt(top));
+  const sign = bits >> BigInt(exponentBits + mantissaBits) ? -1 : 1;
+  const bias = top >> 1;
+  const scale = 2 ** mantissaBits;
+  if (exponent === 0) return sign * (mantissa / scale) * 2 ** (1 - bias);
+  if (exponent === top && dtype === "float8_e4m3fn") {
+    if (mantissa === scale - 1) return NaN;
+  } else if (exponent === top) return mantissa ? NaN : sign * Infinity;
+  return sign * (1 + mantissa / scale) * 2 ** (exponent - bias);
+}
+
+/** @param {string} dtype @param {bigint} bits */
+function decodeInteger(dtype, bits) {
+  if (dtype === "bool") return bits ? 1 : 0;
+  return Number(dtype.startsWith("int") ? BigInt.asIntN(width(dtype), bits) : bits);
+}
+
+/** The bits in which two words differ, highest first. @param {bigint} a @param {bigint} b */
+export function changedBits(a, b) {
+  const bits = [];
+  for (let rest = a ^ b, bit = 0; rest; rest >>= 1n, bit += 1) if (rest & 1n) bits.unshift(bit);
+  return bits;
+}
+
+/** `bit 30 (exponent)`; several bits of one word. @param {string} dtype @param {number[]} bits */
+export function bitsText(dtype, bits) {
+  if (!bits.length) return "no bit";
+  if (bits.length > 4) return `${bits.length} bits`;
+  return bits.map((bit) => `bit ${bit} (${fieldOf(dtype, bit)})`).join(", ");
+}
+
+/** Hexadecimal digits of a word, in full width. @param {string} hex @param {string} dtype */
+export function hexText(hex, dtype) {
+  return "0x" + hex.padStart(Math.max(1, width(dtype) / 4), "0");
+}

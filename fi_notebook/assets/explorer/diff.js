@@ -1,0 +1,43 @@
+/** Result, first tab: what a fault did to the struck tensor. */
+
+import { button, figure, h, select, table } from "./dom.js";
+import { elementTable } from "./elements.js";
+import { STATISTICS } from "./nodes.js";
+import { clip, count, plural } from "./numbers.js";
+import { plot, twin } from "./plots.js";
+
+/** @import { View } from "./dom.js" */
+
+/** @param {View} view */
+export function diffPanel(view) {
+  const { store } = view;
+  const injections = store.run?.injections ?? [];
+  if (!injections.length) return [h("div.empty", null, store.run ? "no fault struck" : "no replay yet")];
+  const at = Math.min(store.ui.injection, injections.length - 1);
+  const injection = injections[at];
+  const chooser = injections.length > 1 ? select(String(at), injections.map((each, i) => [String(i), `${each.fault} at ${each.site}, step ${each.step}`]), (value) => {
+    store.ui.injection = Number(value);
+    store.changed("tab");
+  }, { "aria-label": "injection" }) : null;
+  const suffix = at ? ` ${at}` : "";
+  return [chooser,
+    h("p.lead", null, button(injection.site, () => store.reveal(injection.row), {}, "link"),
+      ` in ${clip(injection.module) || "the model"} (${injection.phase}), step ${injection.step}: `,
+      `${plural(injection.changed, "element")} of ${count(injection.shape.reduce((a, b) => a * b, 1))} changed`,
+      injection.kind === "functional" ? "" : ` (${injection.kind})`),
+    injection.note ? h("div.warning", null, injection.note) : null,
+    elementTable(injection.elements, injection.dtype),
+    injection.changed > injection.elements.length ? h("div.note", null, `the first ${injection.elements.length} of ${count(injection.changed)}`) : null,
+    beforeAfter(injection),
+    plot(view, `tensor_diff${suffix}`), twin(view, `tensor_diff${suffix}`),
+    store.figures.figures[`difference_heatmap${suffix}`] ? [plot(view, `difference_heatmap${suffix}`), twin(view, `difference_heatmap${suffix}`)] : null,
+  ];
+}
+
+function beforeAfter({ before, after }) {
+  const heads = { nan: "NaN", posinf: "+Inf", neginf: "−Inf" };
+  return h("div.scroll", null, table(["run", ...STATISTICS.map((name) => heads[name] ?? name)], [
+    ["before", ...STATISTICS.map((name) => figure(before[name]))],
+    ["after", ...STATISTICS.map((name) => h("span", { "data-changed": before[name] !== after[name] }, figure(after[name])))],
+  ], "statistics before and after"));
+}

@@ -1,0 +1,109 @@
+/** Elements of the page; every text is set as text, never as markup. */
+
+import { exact, short } from "./numbers.js";
+
+/** @import { Store } from "./store.js" */
+
+/** @typedef {{ store: Store, root: any, say: (text: string) => void, live?: any }} View */
+/** @typedef {(view: View) => { el: HTMLElement, update: (topics: string[]) => void }} MakePane */
+
+/** An element with properties and children; strings become text, never markup.
+ * @param {string} tag @param {Record<string, any> | null} [props] @param {...any} children
+ * @returns {any} */
+export function h(tag, props, ...children) {
+  const [name, ...classes] = tag.split(".");
+  const element = document.createElement(name || "div");
+  if (classes.length) element.className = classes.map((each) => `fi-${each}`).join(" ");
+  for (const [key, value] of Object.entries(props ?? {})) {
+    if (value === undefined || value === null || (value === false && !key.startsWith("aria-"))) continue;
+    if (key.startsWith("on")) element.addEventListener(key.slice(2), value);
+    else if (key === "value" || key === "checked" || key === "disabled") /** @type {any} */ (element)[key] = value;
+    else element.setAttribute(key, value === true && !key.startsWith("aria-") ? "" : String(value));
+  }
+  element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
+  return element;
+}
+
+/** Put these children in place of the present ones; what is missing is left out. */
+export function fill(element, children) {
+  element.replaceChildren(...children.flat(Infinity).filter((child) => child !== null && child !== undefined));
+}
+
+/** A button. @param {() => void} onclick @param {string} [kind] */
+export function button(text, onclick, props = {}, kind = "") {
+  return h(`button.button${kind ? `.${kind}` : ""}`, { type: "button", onclick, ...props }, text);
+}
+
+/** A number in short form, exact on hover. @param {string} [more] */
+export function figure(value, more = "") {
+  return h("span.num", { title: exact(value) + (more ? ` · ${more}` : "") }, short(value));
+}
+
+/** A choice. @param {string} value @param {any[]} options pairs of value and text
+ * @param {(value: string) => void} choose */
+export function select(value, options, choose, props = {}) {
+  const box = h("select.select", { ...props, onchange: () => choose(box.value) },
+    options.map(([each, text]) => h("option", { value: each }, text)));
+  box.value = value;
+  return box;
+}
+
+/** A table. @param {string[]} heads @param {string} label */
+export function table(heads, rows, label) {
+  return h("table.table", { "aria-label": label },
+    h("thead", null, h("tr", null, heads.map((head) => h("th", { scope: "col" }, head)))),
+    h("tbody", null, rows.map((cells) => h("tr", null, cells.map((cell) => h("td", null, cell))))));
+}
+
+/** A shape of a small picture. @param {string} tag @param {Record<string, any>} props @param {...any} children */
+function svg(tag, props, ...children) {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [key, value] of Object.entries(props)) element.setAttribute(key, String(value));
+  element.append(...children);
+  return element;
+}
+
+/** A curve over calls with one point marked. @param {number[]} values @param {number} marked */
+export function sparkline(values, marked) {
+  const finite = values.filter(Number.isFinite);
+  const low = Math.min(...finite);
+  const span = Math.max(...finite) - low || 1;
+  const x = (i) => (values.length < 2 ? 50 : (i / (values.length - 1)) * 96 + 2);
+  const y = (v) => (Number.isFinite(v) ? 18 - ((v - low) / span) * 14 : 2);
+  const points = values.map((v, i) => `${x(i).toFixed(1)},${y(v).toFixed(1)}`).join(" ");
+  return svg("svg", { class: "fi-spark", viewBox: "0 0 100 20", "aria-hidden": "true" },
+    svg("polyline", { points }), svg("circle", { cx: x(marked), cy: y(values[marked]), r: 2.5 }));
+}
+
+/** Put a text on the clipboard. @param {Element} near */
+export async function copy(text, near) {
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch {
+    const area = h("textarea", { value: text });
+    near.append(area);
+    area.select();
+    document.execCommand("copy");
+    area.remove();
+  }
+}
+
+/** Short names of phases, beside their colour. @type {Record<string, string>} */
+const PHASE_TAGS = {
+  forward: "fwd", loss: "loss", backward: "bwd", recompute: "rec", optimizer: "opt", other: "oth",
+};
+
+export function phaseTag(phase) {
+  return h("span.phase", { "data-phase": phase, title: phase }, PHASE_TAGS[phase] ?? phase);
+}
+
+/** @param {string} [hint] */
+export function field(text, control, hint = "") {
+  return h("label.field", { title: hint }, h("span.key", null, text), control);
+}
+
+/** A text box that tells its value. @param {(text: string) => void} set */
+export function input(value, set, props = {}) {
+  return h("input.input", { value: value ?? "", spellcheck: "false", ...props,
+    oninput: (event) => set(event.target.value) });
+}

@@ -1,0 +1,63 @@
+/** The footer: state, Replay, Stop and what can be saved. */
+
+import { button, copy, h } from "./dom.js";
+
+/** @import { MakePane } from "./dom.js" */
+/** @import { Store } from "./store.js" */
+
+/** @type {MakePane} */
+export function footPane(view) {
+  const { store } = view;
+  const state = h("span.state", { role: "status" });
+  const bar = h("progress.progress", { max: 1, "aria-label": "progress" });
+  const steps = h("input.input", { type: "number", min: 1, max: 100000, value: "1", "aria-label": "steps" });
+  const ask = (kind, fields) => () => store.tell(kind, fields);
+  const replay = button("Replay", () => store.tell("replay", { steps: Math.max(1, Number(steps.value) || 1) }), {}, "primary");
+  const stop = button("Stop", ask("stop"));
+  const reset = button("Reset", ask("disarm"));
+  const code = button("Copy as code", async () => {
+    await copy(store.plan.code ?? "", view.root);
+    view.say("copied");
+    store.note("info", "copied", store.plan.code);
+  });
+  const save = button("Save injector.json", async () => {
+    const saved = await store.tell("save", { path: "injector.json" });
+    if (saved) view.say(`saved ${saved.path}`);
+  });
+  const report = button("Save report", async () => {
+    const saved = await store.tell("export", { path: "fi-report.html" });
+    if (saved) view.say(`saved ${saved.path}`);
+  });
+  const live = h("span.steps", null, "steps ", steps);
+  const el = h("div.foot", null, state, bar, h("span.fill"), replay, live, stop, reset, code, save, report);
+  return {
+    el,
+    update() {
+      const { text, kind, share } = stateText(store);
+      if (state.textContent !== text) state.textContent = text;
+      state.dataset.state = kind;
+      bar.hidden = share === null;
+      bar.value = share ?? 0;
+      const dead = store.readonly || Boolean(store.lost);
+      const busy = kind === "busy";
+      replay.disabled = dead || busy || !store.trace;
+      stop.disabled = dead || !busy;
+      for (const each of [reset, save]) each.disabled = dead || !store.plan.faults.length;
+      report.disabled = dead;
+      for (const each of [replay, live, stop, reset, code, save, report]) each.hidden = store.readonly;
+    },
+  };
+}
+
+/** The state in words. @param {Store} store @returns {{ text: string, kind: string, share: number | null }} */
+function stateText(store) {
+  const { state, note = "", progress } = store.state;
+  if (store.readonly) return { text: "read-only report", kind: "idle", share: null };
+  if (store.lost) return { text: `read-only: ${store.lost}`, kind: "error", share: null };
+  if (progress && state !== "idle") {
+    const share = (progress.done ?? 0) / Math.max(1, progress.total ?? 1);
+    return { text: `${state} ${progress.text ?? ""}`, kind: "busy", share };
+  }
+  if (state !== "idle") return { text: note ? `${state}: ${note}` : state, kind: "busy", share: null };
+  return { text: note || (store.trace ? "ready" : "idle"), kind: note ? "warn" : "idle", share: null };
+}

@@ -1,0 +1,51 @@
+/** Entry points: the widget for anywidget, and the exported report. */
+
+import { mount } from "./mount.js";
+import { PAGE } from "./plots.js";
+import { Store } from "./store.js";
+import { Wire, inflate, unpack } from "./wire.js";
+
+/** One store per widget, whatever the number of its views. @type {Map<string, Store>} */
+const STORES = new Map();
+
+function storeOf(model) {
+  const key = model.get("_key");
+  const known = STORES.get(key);
+  if (known) return known;
+  // a comm of its own, heard while a cell runs
+  const control = Promise.resolve().then(() => model.widget_manager.get_model(model.get("_control")))
+    .catch(() => model);
+  const store = new Store((content) => control.then((by) => by.send(content)));
+  const wire = new Wire((message) => store.receive(message), () => store.tell("resync"));
+  model.on("msg:custom", (content, buffers) => wire.receive(content, buffers));
+  model.on("comm_live_update", () => store.lose("the kernel is gone"));
+  STORES.set(key, store);
+  for (const wait of [0, 300, 1000, 4000]) setTimeout(() => store.tell("ping"), wait);
+  store.tell("ready", { plotly: Boolean(PAGE.__fi_plotly) });
+  return store;
+}
+
+export default {
+  /** @param {{ model: any }} context */
+  initialize({ model }) {
+    storeOf(model);
+    return () => STORES.delete(model.get("_key"));
+  },
+  /** @param {{ model: any, el: HTMLElement }} context */
+  render({ model, el }) {
+    return mount(storeOf(model), el);
+  },
+};
+
+/** Open an exported report: the same messages, from the file instead of a kernel.
+ * @param {HTMLElement} el @param {{ head: number, block: string, deflated: boolean }[]} messages */
+export async function openReport(el, messages) {
+  const store = new Store(() => {}, true);
+  for (const { head, block, deflated } of messages) {
+    const bytes = Uint8Array.from(atob(block), (c) => c.charCodeAt(0));
+    store.receive(unpack(head, deflated ? await inflate(bytes) : bytes));
+  }
+  mount(store, el);
+  const struck = store.run?.injections[0]?.row ?? -1;
+  if (struck >= 0) store.reveal(struck);
+}

@@ -1,0 +1,41 @@
+/** The plan: what is armed. */
+
+import { button, h } from "./dom.js";
+import { clip } from "./numbers.js";
+
+/** @import { MakePane, View } from "./dom.js" */
+
+/** @type {MakePane} */
+export function planPart(view) {
+  const { store } = view;
+  const list = h("div.faults", { role: "list" });
+  const tools = h("span.tools");
+  const el = h("div.plan", { "aria-label": "plan", role: "group" }, h("h4", null, "Plan", tools), list);
+  return {
+    el,
+    update(topics) {
+      if (!topics.some((t) => ["plan", "run", "state", "hello"].includes(t))) return;
+      const { faults, undo, redo } = store.plan;
+      tools.replaceChildren(...(store.readonly ? [] : [
+        button("undo", () => store.tell("undo"), { disabled: !undo }, "link"),
+        button("redo", () => store.tell("redo"), { disabled: !redo }, "link")]));
+      list.replaceChildren(...(faults.length ? faults.map((fault) => faultRow(view, fault))
+        : [h("div.empty", null, "nothing is armed")]));
+    },
+  };
+}
+
+/** @param {View} view */
+function faultRow(view, fault) {
+  const { store } = view;
+  const ran = store.run?.status[fault.id];
+  const missed = store.run?.not_injected.find((each) => each.fault === fault.id);
+  const status = !fault.enabled ? "off" : ran ?? "armed";
+  const on = h("input", { type: "checkbox", checked: fault.enabled, disabled: store.readonly, "aria-label": `${fault.id} is on`,
+    onchange: () => store.tell("enable", { fault: fault.id, on: on.checked }) });
+  return h("div.fault", { role: "listitem", "data-status": status }, on,
+    button(clip(fault.text, 220), () => store.reveal(fault.rows[0] ?? -1), { title: fault.code }, "link"),
+    h("span.chip", { "data-status": status }, status),
+    store.readonly ? null : button("×", () => store.tell("disarm", { fault: fault.id }), { "aria-label": `disarm ${fault.id}` }, "small"),
+    missed ? h("div.note", null, missed.reason) : null);
+}

@@ -1,0 +1,80 @@
+/** Figures, drawn by the plotly.js that the kernel sends once per page. */
+
+import { h } from "./dom.js";
+
+/** @import { View } from "./dom.js" */
+/** @import { Store } from "./store.js" */
+
+export const PAGE = /** @type {any} */ (globalThis);
+
+/** plotly.js, loaded once per page from the kernel. @param {Store} store @returns {Promise<any>} */
+function plotly(store) {
+  PAGE.__fi_plotly ??= PAGE.Plotly && store.readonly ? Promise.resolve(PAGE.Plotly) : loadPlotly(store);
+  return PAGE.__fi_plotly;
+}
+
+/** @param {Store} store */
+async function loadPlotly(store) {
+  const mine = PAGE.Plotly;
+  const source = await new Promise((resolve) => {
+    store.onPlotly = resolve;
+    store.tell("plotly");
+  });
+  const url = URL.createObjectURL(new Blob([source], { type: "text/javascript" }));
+  try {
+    await import(/* webpackIgnore: true */ url);
+  } finally {
+    URL.revokeObjectURL(url);
+  }
+  const loaded = PAGE.Plotly;
+  if (mine) PAGE.Plotly = mine;
+  return loaded;
+}
+
+/** A figure's layout in the look of the page. @param {View} view */
+function themed(view, layout) {
+  const { width: _, ...rest } = layout;
+  const template = view.store.hello.templates?.[view.root.dataset.theme ?? "light"];
+  return { ...rest, autosize: true, template };
+}
+
+/** A place for one figure; it is drawn when it can be seen.
+ * @param {View} view @param {(point: any) => void} [onclick] */
+export function plot(view, name, onclick) {
+  const place = h("div.plot", { role: "figure", "aria-label": `${name} plot` }, h("div.wait", null, "drawing …"));
+  const source = view.store.figures.figures[name];
+  if (source) draw(view, place, JSON.parse(source), onclick);
+  else place.replaceChildren(h("div.empty", null, "no figure"));
+  return place;
+}
+
+/** @param {View} view @param {(point: any) => void} [onclick] */
+export async function draw(view, place, parsed, onclick) {
+  try {
+    const library = await plotly(view.store);
+    await new Promise(requestAnimationFrame);
+    if (!place.isConnected) return;
+    if (!place.fiPlot) place.replaceChildren();
+    place.style.height = `${parsed.layout.height ?? 300}px`;
+    await library.react(place, parsed.data, themed(view, parsed.layout),
+      { responsive: true, displaylogo: false, displayModeBar: "hover" });
+    place.fiPlot = parsed;
+    if (onclick) place.on("plotly_click", (event) => onclick(event.points[0]));
+  } catch (error) {
+    place.replaceChildren(h("div.empty", null, `the figure could not be drawn: ${error}`));
+  }
+}
+
+/** Draw every figure of a view again, in the colours that the page has now. @param {View} view */
+export async function redraw(view) {
+  for (const place of view.root.querySelectorAll(".fi-plot")) {
+    if (!place.fiPlot || !place.clientWidth) continue;
+    (await plotly(view.store)).react(place, place.fiPlot.data, themed(view, place.fiPlot.layout));
+  }
+}
+
+/** The text twin of a figure. @param {View} view */
+export function twin(view, name) {
+  const text = view.store.figures.texts[name];
+  return text ? h("details.twin", null, h("summary", null, "as text"), h("pre", null, text)) : null;
+}

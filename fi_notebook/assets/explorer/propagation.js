@@ -1,0 +1,26 @@
+/** Result, second tab: how the error went on from call to call. */
+
+import { h } from "./dom.js";
+import { count, plural } from "./numbers.js";
+import { plot, twin } from "./plots.js";
+
+/** @import { View } from "./dom.js" */
+
+/** @param {View} view */
+export function propagationPanel(view) {
+  const { store } = view;
+  if (!store.run) return [h("div.empty", null, "no replay yet")];
+  const { comparison } = store.run;
+  const lead = comparison.first ? `The first call that differs is ${comparison.first}; ${count(comparison.diverged)} of ${plural(comparison.compared, "site")} differ.` : "No call differs.";
+  const go = (point) => store.reveal(store.errors.golden[point.customdata]);
+  return [h("p.lead", null, lead), comparison.structural ? h("div.warning", null, comparison.structural) : null,
+    plot(view, "propagation", go), twin(view, "propagation"),
+    comparison.notes.map((text) => h("div.warning", null, text)),
+    store.figures.figures.gradients ? [plot(view, "gradients"), twin(view, "gradients")] : null,
+    h("p.note", null, ["gradients", "parameters", "buffers", "optimizer_state"].map((name) => differing(name, comparison[name])).join(" · "))];
+}
+
+/** @param {{ total: number, differing: number }} found */
+function differing(name, found) {
+  return `${name.replace("_", " ")}: ${count(found.differing)} of ${count(found.total)} differ`;
+}

@@ -1,0 +1,70 @@
+/** What each message of the kernel changes in the store. */
+
+/** @import { Store } from "./store.js" */
+
+/** Keeps the data of a message as it is. @param {string} name @param {...string} topics */
+function kept(name, ...topics) {
+  return (store, data) => {
+    store[name] = data;
+    store.changed(...topics);
+  };
+}
+
+/** What each message of the kernel changes. @type {Record<string, (s: Store, d: any, c: any) => void>} */
+export const RECEIVERS = {
+  hello(store, data) {
+    store.hello = data;
+    store.changed("hello", "state");
+    if (data.superseded) store.lose("superseded by a newer session of this model");
+  },
+  figures: kept("figures", "figures"),
+  state: kept("state", "state"),
+  steps: kept("steps", "state", "steps"),
+  trace(store, data, columns) {
+    const same = store.trace && store.trace.size === data.sites;
+    store.trace = { data, columns, size: data.sites };
+    store.trees = {};
+    if (!same) {
+      store.open = {};
+      store.ui.row = store.ui.node = -1;
+      store.site = null;
+    }
+    store.changed("trace", "tree", "site");
+    if (store.ui.row >= 0) store.inspect();
+  },
+  plan(store, data) {
+    store.plan = data;
+    store.armed = new Map();
+    for (const fault of data.faults) {
+      for (const row of fault.rows) store.armed.set(row, [...(store.armed.get(row) ?? []), fault.id]);
+    }
+    store.changed("plan", "tree");
+  },
+  run(store, data, columns) {
+    store.run = data;
+    store.errors = data ? columns : null;
+    store.steps = null;
+    store.ui.injection = 0;
+    if (data) {
+      store.ui.heat = "error";
+      store.ui.pane = "result";
+      for (const each of data.not_injected) store.note("warning", `${each.fault} not injected: ${each.reason}`);
+      for (const text of data.messages) store.note("info", text);
+      store.note("info", `${data.outcome.name}: ${data.outcome.reason}`);
+    } else if (store.ui.heat === "error") store.ui.heat = "std";
+    store.changed("run", "tree", "plan", "pane");
+  },
+  reply(store, data) {
+    store.waiting.get(data.id)?.resolve(data.data);
+    store.waiting.delete(data.id);
+  },
+  error(store, data) {
+    const waiting = store.waiting.get(data.id);
+    store.waiting.delete(data.id);
+    waiting?.reject(new Error(data.text));
+    store.note("error", data.text, data.traceback);
+  },
+  plotly(store, data, columns) {
+    store.onPlotly?.(new TextDecoder().decode(columns.source));
+  },
+};

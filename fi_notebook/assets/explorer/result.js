@@ -1,0 +1,71 @@
+/** The result pane: the outcome in one sentence, then its tabs. */
+
+import { diffPanel } from "./diff.js";
+import { button, figure, fill, h } from "./dom.js";
+import { logPanel } from "./log.js";
+import { count } from "./numbers.js";
+import { propagationPanel } from "./propagation.js";
+import { trainingPanel } from "./training.js";
+
+/** @import { MakePane, View } from "./dom.js" */
+/** @import { Store } from "./store.js" */
+
+const TABS = [["diff", "Tensor diff"], ["propagation", "Propagation"], ["training", "Training"], ["log", "Log"]];
+
+/** @type {MakePane} */
+export function resultPane(view) {
+  const { store } = view;
+  const head = h("div.outcome");
+  const tabs = h("div.tabs", { role: "tablist", "aria-label": "result" });
+  const body = h("div.body", { role: "tabpanel", tabindex: 0 });
+  const el = h("section.pane.result", { "aria-label": "result", "data-name": "result" }, head, tabs, body);
+  const choose_ = (name) => {
+    store.ui.tab = name;
+    store.changed("tab");
+  };
+  return {
+    el,
+    update(topics) {
+      const { tab } = store.ui;
+      const live = tab === "training" && topics.includes("steps");
+      if (!live && !topics.some((t) => ["run", "figures", "tab", "log", "hello"].includes(t))) return;
+      tabs.replaceChildren(...TABS.map(([name, text]) => button(text, () => choose_(name), { role: "tab", "aria-selected": tab === name }, "tab")));
+      fill(head, outcome(store));
+      if (topics.every((t) => t === "log") && tab !== "log") return;
+      fill(body, PANELS[tab](view));
+    },
+  };
+}
+
+/** The outcome in one sentence, and the figures that a person asks first. @param {Store} store */
+function outcome(store) {
+  const { run } = store;
+  if (!run) return [h("div.empty", null, "Arm a fault and press Replay: golden and faulty run of the step are compared here.")];
+  const { comparison } = run;
+  return [
+    h("div.verdict", { "data-outcome": run.outcome.name, role: "status" }, h("strong", null, run.outcome.name.replaceAll("_", " ")),
+      h("span", null, ` ${run.outcome.reason}`),
+      run.outcome.detected_by.map((name) => h("span.chip", null, `detected by ${name}`))),
+    run.not_injected.map(({ fault, reason }) => h("div.warning", null, `${fault} not injected: ${reason}`)),
+    run.error ? h("div.warning", null, run.error) : null,
+    h("div.tiles", null, tile("loss", comparison.loss), tile("gradient norm", comparison.gradient_norm),
+      countTile("sites that differ", comparison.diverged, comparison.compared),
+      countTile("gradients that differ", comparison.gradients.differing, comparison.gradients.total)),
+  ];
+}
+
+/** @param {number} total */
+function countTile(name, n, total) {
+  return h("div.tile", null, h("span.key", null, name), h("span.big.num", null, count(n)), h("span.note", null, ` of ${count(total)}`));
+}
+
+/** Golden against faulty. */
+function tile(name, difference) {
+  const { golden, faulty, equal } = difference;
+  return h("div.tile", null, h("span.key", null, name),
+    h("span.big", null, figure(golden), equal ? h("span.equal", null, " = ") : " → ", figure(faulty)),
+    h("span.note", null, equal ? " bit for bit" : ""));
+}
+
+/** What each tab shows. @type {Record<string, (view: View) => any[]>} */
+const PANELS = { diff: diffPanel, propagation: propagationPanel, training: trainingPanel, log: logPanel };

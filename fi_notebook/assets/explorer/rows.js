@@ -1,0 +1,141 @@
+/** The rows of the tree that can be seen, painted. */
+
+import { chooseNode, showPane, toggle } from "./choosing.js";
+import { h, phaseTag } from "./dom.js";
+import { KIND, firstRow, isBranch } from "./layout.js";
+import { nodeText, typeText } from "./nodes.js";
+import { clip, count, exact, short } from "./numbers.js";
+
+/** @import { View } from "./dom.js" */
+/** @import { Tree } from "./layout.js" */
+/** @import { Trace } from "./names.js" */
+/** @import { Store } from "./store.js" */
+
+const ROW = 24;
+const TALLEST = 30_000_000; // browsers clamp an element near 33.5 million pixels
+
+/** @param {View} view */
+export function paintRows(view, pane) {
+  const shown = view.store.visible();
+  const size = shown ? shown.nodes.length : 0;
+  pane.empty.hidden = size > 0;
+  pane.grid.hidden = size === 0;
+  if (!size) return pane.empty.replaceChildren(emptyText(view.store, shown));
+  const full = size * ROW;
+  const height = Math.min(full, TALLEST);
+  pane.spacer.style.height = `${height}px`;
+  const { room } = pane;
+  const top = pane.grid.scrollTop;
+  const share = full === height ? 1 : (full - room) / Math.max(1, height - room);
+  const offset = top * share;
+  const first = Math.max(0, Math.floor(offset / ROW) - 2);
+  const last = Math.min(size, first + Math.ceil(room / ROW) + 5);
+  pane.rows.style.transform = `translateY(${top - (offset - first * ROW)}px)`;
+  pane.grid.setAttribute("aria-rowcount", String(size));
+  const painted = [];
+  for (let at = first; at < last; at += 1) painted.push(rowElement(view, pane, shown, at));
+  pane.rows.replaceChildren(...painted);
+  const active = painted.find((row) => Number(row.dataset.node) === view.store.ui.node);
+  if (active) pane.grid.setAttribute("aria-activedescendant", active.id);
+  else pane.grid.removeAttribute("aria-activedescendant");
+}
+
+/** @param {Store} store */
+function emptyText(store, shown) {
+  if (!store.trace) return store.state.state === "tracing" ? "tracing …" : "no trace yet";
+  if (shown.problem) return `cannot read the search: ${shown.problem}`;
+  if (!store.trace.size) return "the step made no call";
+  return "no site fits the search and the phases";
+}
+
+/** @param {View} view */
+function rowElement(view, pane, shown, at) {
+  const { store } = view;
+  const { tree, nodes } = shown;
+  const node = nodes[at];
+  const branch = isBranch(tree, node);
+  const open = branch && store.opened()[node] === 1;
+  const row = firstRow(tree, node);
+  const leaf = tree.kind[node] === KIND.site;
+  const { name, detail } = nodeText(store, tree, node);
+  const trace = store.trace;
+  const element = h("div.row", {
+    role: "row", id: `${pane.ids}-${node}`, "data-node": node, "aria-rowindex": at + 1,
+    "aria-level": tree.depth[node] + 1, "aria-expanded": branch ? String(open) : undefined,
+    "aria-selected": node === store.ui.node,
+    onclick: () => {
+      chooseNode(view, pane, node);
+      if (leaf) showPane(store, "site");
+    },
+    ondblclick: () => branch && toggle(view, node),
+  },
+  h("span.name", { role: "gridcell", style: `padding-left:${tree.depth[node] * 14}px`, title: clip(`${name} ${detail}`, 400) },
+    h("span.twist", { onclick: (e) => { e.stopPropagation(); toggle(view, node); } }, branch ? (open ? "▾" : "▸") : ""),
+    leaf ? armedBox(store, row) : null,
+    h(`span.label.k${tree.kind[node]}`, null, clip(name)),
+    h("span.detail", null, clip(detail))),
+  h("span", { role: "gridcell" }, uniform(tree, node, trace) ? phaseTag(trace.data.phases[trace.columns.phase[row]]) : null),
+  h("span.right.num", { role: "gridcell" }, leaf ? "" : count(shown.found[node])),
+  h("span.type", { role: "gridcell" }, leaf ? typeText(store, row) : ""),
+  h("span", { role: "gridcell" }, heatCell(store, shown, node)));
+  return element;
+}
+
+/** Whether a node is in one phase only, as far as its kind tells. @param {Tree} tree @param {Trace} trace */
+function uniform(tree, node, trace) {
+  if (tree.kind[node] > KIND.op) return tree.kind[node] !== KIND.fold;
+  if (tree.kind[node] !== KIND.op) return false;
+  return trace.columns.phase[firstRow(tree, node)] === trace.columns.phase[tree.ref[tree.end[node] - 1]];
+}
+
+/** Solid only when the kernel has confirmed. @param {Store} store */
+function armedBox(store, row) {
+  const armed = store.armed.has(row);
+  const state = store.pending.has(row) ? "pending" : armed ? "armed" : "free";
+  return h("span.box", {
+    role: "checkbox", "data-state": state, "aria-checked": armed,
+    "aria-label": "armed", title: store.armed.get(row)?.join(", ") ?? "arm",
+    onclick: (event) => {
+      event.stopPropagation();
+      if (!store.readonly) store.toggleArmed(row).catch((error) => store.note("error", error.message));
+    },
+  }, armed ? "✓" : "");
+}
+
+/** NaN and infinities first, else the heat bar. @param {Store} store */
+function heatCell(store, shown, node) {
+  const row = firstRow(shown.tree, node);
+  const leaf = shown.tree.kind[node] === KIND.site;
+  if (store.ui.heat === "error" && store.errors) {
+    if (shown.broken[node] > 0) return h("span.chip.bad", { title: "not finite, unlike the golden run" }, leaf ? `NaN/Inf +${count(store.errors.bad[row])}` : "NaN/Inf");
+    if (shown.changed[node] === 0) return h("span.note", { title: "equal bit for bit" }, "=");
+  } else if (shown.bad[node] > 0) return h("span.chip.bad", null, leaf ? badText(store, row) : "NaN/Inf");
+  if (!shown.heat || shown.heat.most[node] < 0) return null;
+  const value = shown.heat.most[node];
+  const { low, high } = shown.heat;
+  const share = value <= 0 ? 0 : high <= low ? 1 : Math.max(0.02, Math.log(value / low) / Math.log(high / low));
+  return h("span.heat", { title: `${store.ui.heat} ${exact(value)}` },
+    h("span.bar", { style: `width:${(Math.min(1, share) * 100).toFixed(0)}%` }), h("span.heatnum", null, short(value)));
+}
+
+/** @param {Store} store */
+function badText(store, row) {
+  const { nan, posinf, neginf } = store.trace.columns;
+  return nan[row] ? `NaN ${count(nan[row])}` : `${posinf[row] ? "+" : "−"}Inf ${count(posinf[row] + neginf[row])}`;
+}
+
+/** @param {View} view */
+export function scrollTo(view, pane) {
+  const shown = view.store.visible();
+  if (!shown) return;
+  const at = shown.nodes.indexOf(view.store.ui.node);
+  if (at < 0) return;
+  const full = shown.nodes.length * ROW;
+  const height = Math.min(full, TALLEST);
+  const room = pane.grid.clientHeight;
+  const share = full === height ? 1 : (full - room) / (height - room);
+  const top = pane.grid.scrollTop * share;
+  if (at * ROW < top) pane.grid.scrollTop = (at * ROW) / share;
+  else if ((at + 1) * ROW > top + room) pane.grid.scrollTop = ((at + 1) * ROW - room) / share;
+  paintRows(view, pane);
+}

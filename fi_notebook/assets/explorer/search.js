@@ -1,0 +1,149 @@
+/** The search: words and fields become a mask over the sites. */
+
+import { frameText, siteText } from "./names.js";
+
+/** @import { Trace } from "./names.js" */
+/** @typedef {{ field: string, value: string, negate: boolean }} Term */
+/** @typedef {(trace: Trace, value: string) => (row: number) => boolean} MakeTest */
+
+const FIELDS = ["op", "phase", "module", "code", "dtype", "bad", "armed",
+  "effect", "re"];
+
+/** Read a search: words, `field:value`, `-field:value`, `re:pattern`; quotes keep spaces.
+ * @param {string} text @returns {Term[]} */
+export function parseQuery(text) {
+  const terms = [];
+  for (const match of text.matchAll(/(-?)(?:([a-z]+):(?=["\S]|\s|$))?("[^"]*"?|\S*)/gi)) {
+    const [all, minus, name = "", rest] = match;
+    if (!all) continue;
+    const value = rest.replace(/^"|"$/g, "");
+    const field = name.toLowerCase();
+    const known = !field || FIELDS.includes(field);
+    terms.push({ field: known ? field : "", value: known ? value : `${name}:${value}`,
+      negate: minus === "-" });
+  }
+  return terms;
+}
+
+/** @param {string} pattern a glob without case */
+function glob(pattern) {
+  const parts = pattern.split("*").map((part) => part.replace(/[\\^$+.()|[\]{}?]/g, "\\$&"));
+  return new RegExp(`^${parts.join(".*")}$`, "i");
+}
+
+/** @param {(entry: any, row: number) => boolean} test */
+function chosen(table, test) {
+  return Uint8Array.from(table, (entry, row) => (test(entry, row) ? 1 : 0));
+}
+
+/** @type {MakeTest} */
+function opTest(trace, value) {
+  const call = /^(.*)\*(\d+)(?::(\d+))?$/.exec(value);
+  const wanted = glob(call ? call[1] : value);
+  const ops = chosen(trace.data.ops, (op) => wanted.test(op));
+  const { op, number: numbers, output } = trace.columns;
+  if (!call) return (row) => ops[op[row]] === 1;
+  return (row) => ops[op[row]] === 1 && numbers[row] === Number(call[2])
+    && (call[3] === undefined || output[row] === Number(call[3]));
+}
+
+/** @type {MakeTest} */
+function moduleTest(trace, value) {
+  const exactly = glob(value);
+  const below = glob(`${value}.*`);
+  const modules = chosen(trace.data.modules, ([path, , aliases]) =>
+    value === "" || [path, ...aliases].some((name) => exactly.test(name) || below.test(name)));
+  return (row) => modules[trace.columns.module[row]] === 1;
+}
+
+/** @type {MakeTest} */
+function codeTest(trace, value) {
+  const line = /^\d+$/.test(value) ? Number(value) : null;
+  const text = value.toLowerCase().replace(/\[(\d+)\]$/, ":$1");
+  const frames = chosen(trace.data.frames, (frame) =>
+    line === null ? `${frame[0]}:${frame[1]}`.toLowerCase().includes(text) : frame[1] === line);
+  const stacks = chosen(trace.data.stacks, (stack) =>
+    stack.some((f) => frames[f] === 1));
+  const { stack, own_stack: own } = trace.columns;
+  return (row) => stacks[stack[row]] === 1 || stacks[own[row]] === 1;
+}
+
+/** @type {MakeTest} */
+function badTest(trace, value) {
+  const { nan, posinf, neginf } = trace.columns;
+  const kind = value.toLowerCase();
+  if (kind === "nan") return (row) => nan[row] > 0;
+  if (kind === "inf") return (row) => posinf[row] > 0 || neginf[row] > 0;
+  return (row) => nan[row] > 0 || posinf[row] > 0 || neginf[row] > 0;
+}
+
+/** @type {MakeTest} */
+function wordTest(trace, value) {
+  const word = value.toLowerCase();
+  const has = (text) => String(text).toLowerCase().includes(word);
+  const c = trace.columns;
+  const ops = chosen(trace.data.ops, has);
+  const modules = chosen(trace.data.modules, ([path, kind]) => has(path) || has(kind));
+  const parameters = chosen(trace.data.parameters, has);
+  const frames = chosen(trace.data.frames, (frame) => has(frameText(frame)));
+  const stacks = chosen(trace.data.stacks, (s) => s.some((f) => frames[f] === 1));
+  const full = /[*:[]/.test(word);
+  return (row) => ops[c.op[row]] === 1 || modules[c.module[row]] === 1
+    || stacks[c.stack[row]] === 1
+    || (c.parameter[row] >= 0 && parameters[c.parameter[row]] === 1)
+    || (full && has(siteText(trace, row)));
+}
+
+/** @type {MakeTest} */
+function patternTest(trace, pattern) {
+  const wanted = new RegExp(pattern, "i");
+  const modules = trace.data.modules;
+  return (row) => wanted.test(`${modules[trace.columns.module[row]][0]} ${siteText(trace, row)}`);
+}
+
+/** What a term needs to know beside the trace.
+ * @typedef {{ armed: Map<number, string[]>, effect: Uint8Array | null, effects: string[] }} Facts */
+
+/** @param {Trace} trace @param {Term} term @param {Facts} facts @returns {(row: number) => boolean} */
+function test(trace, term, facts) {
+  const { value } = term;
+  const c = trace.columns;
+  const starts = (name) => String(name).toLowerCase().startsWith(value.toLowerCase());
+  if (term.field === "op") return opTest(trace, value);
+  if (term.field === "module") return moduleTest(trace, value);
+  if (term.field === "code") return codeTest(trace, value);
+  if (term.field === "bad") return badTest(trace, value);
+  if (term.field === "re") return patternTest(trace, value);
+  if (term.field === "armed") return armedTest(facts, value);
+  if (term.field === "phase") return byTable(chosen(trace.data.phases, starts), c.phase);
+  if (term.field === "dtype") return byTable(chosen(trace.data.dtypes, starts), c.dtype);
+  if (term.field === "effect") {
+    if (!facts.effect) return () => false;
+    return byTable(chosen(facts.effects, starts), facts.effect);
+  }
+  return wordTest(trace, value);
+}
+
+/** @param {Uint8Array} mask */
+function byTable(mask, column) {
+  return (row) => mask[column[row]] === 1;
+}
+
+/** @param {Facts} facts @param {string} value @returns {(row: number) => boolean} */
+function armedTest(facts, value) {
+  return (row) => {
+    const faults = facts.armed.get(row);
+    return Boolean(faults) && (!value || faults.includes(value));
+  };
+}
+
+/** The rows that all terms choose, as a mask. Throws where a pattern cannot be read.
+ * @param {Trace} trace @param {Term[]} terms @param {Facts} facts */
+export function search(trace, terms, facts) {
+  const tests = terms.map((term) => ({ run: test(trace, term, facts), negate: term.negate }));
+  const mask = new Uint8Array(trace.size);
+  for (let row = 0; row < trace.size; row += 1) {
+    mask[row] = tests.every(({ run, negate }) => run(row) !== negate) ? 1 : 0;
+  }
+  return mask;
+}

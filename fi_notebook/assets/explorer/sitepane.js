@@ -1,0 +1,139 @@
+/** The site card: where, which call, source, statistics, values, fault, plan. */
+
+import { arrayView } from "./array.js";
+import { button, figure, fill, h, phaseTag, select, sparkline } from "./dom.js";
+import { formPart } from "./form.js";
+import { bitLens } from "./lens.js";
+import { siteText } from "./names.js";
+import { STATISTICS, typeText } from "./nodes.js";
+import { clip, count, short } from "./numbers.js";
+import { planPart } from "./plan.js";
+import { sourceExcerpt } from "./source.js";
+
+/** @import { MakePane, View } from "./dom.js" */
+/** @import { Store } from "./store.js" */
+
+/** @type {MakePane} */
+export function sitePane(view) {
+  const { store } = view;
+  const facts = h("div.facts");
+  const values = h("div.values");
+  const form = formPart(view);
+  const plan = planPart(view);
+  const empty = h("div.empty", null, "Choose a call in the tree to see its line and values, and what can go wrong there.");
+  const body = h("div.body", null, empty, facts, values, form.el, plan.el);
+  const el = h("section.pane.site", { "aria-label": "site", tabindex: -1, "data-name": "site" }, body);
+  return {
+    el,
+    update(topics) {
+      const chosen = store.trace !== null && store.ui.row >= 0;
+      empty.hidden = chosen;
+      facts.hidden = values.hidden = form.el.hidden = !chosen;
+      plan.update(topics);
+      if (chosen && topics.some((t) => ["trace", "site", "frame"].includes(t))) {
+        fill(facts, siteFacts(view, store.ui.row));
+      }
+      if (chosen && topics.some((t) => ["site", "values"].includes(t))) {
+        fill(values, siteValues(view));
+      }
+      if (chosen) form.update(topics);
+    },
+  };
+}
+
+/** @param {View} view */
+function siteFacts(view, row) {
+  const { store } = view;
+  const { data, columns } = store.trace;
+  const flags = data.flags.filter((_, bit) => columns.flags[row] & (1 << bit) && data.flags[bit] !== "folded");
+  return [
+    h("h3.title", null, siteText(store.trace, row), " ", phaseTag(data.phases[columns.phase[row]]),
+      h("span.type", null, ` ${typeText(store, row)}`), flags.map((flag) => h("span.chip", null, flag))),
+    breadcrumb(view, row),
+    callSelector(view, row),
+    sourceExcerpt(view, row),
+    statistics(store, row),
+  ];
+}
+
+/** Modules above the site; each leads to its place in the tree. @param {View} view */
+function breadcrumb(view, row) {
+  const { store } = view;
+  const { data, columns } = store.trace;
+  const [path, kind] = data.modules[columns.module[row]];
+  const parts = kind && path ? path.split(".") : [];
+  const go = (query) => {
+    store.ui.query = query;
+    store.changed("tree", "reveal");
+  };
+  const root = data.modules.find(([each]) => each === "");
+  return h("nav.crumbs", { "aria-label": "module" },
+    kind ? button(root?.[1] || "model", () => go(""), {}, "link") : h("span", null, path),
+    parts.map((part, i) => [h("span", { "aria-hidden": "true" }, " › "),
+      button(clip(part, 60), () => go(`module:${parts.slice(0, i + 1).join(".")}`), {}, "link")]),
+    columns.parameter[row] >= 0 ? h("span", null, ` · ${clip(data.parameters[columns.parameter[row]])}`) : null);
+}
+
+/** Rows of the same operator and output, in execution order. */
+function kin(trace, row) {
+  const { op, output, counted, index } = trace.columns;
+  const rows = [];
+  for (let at = 0; at < trace.size; at += 1) {
+    if (op[at] === op[row] && output[at] === output[row] && counted[at] === counted[row] && index[at] === index[row]) rows.push(at);
+  }
+  return rows;
+}
+
+/** "call k of n" with a curve over the calls, and the call's other outputs.
+ * @param {View} view */
+function callSelector(view, row) {
+  const { store } = view;
+  const { columns, data } = store.trace;
+  const rows = kin(store.trace, row);
+  const at = rows.indexOf(row);
+  const step = (by) => store.reveal(rows[at + by]);
+  const calls = rows.slice(0, 400).map((each) => columns.std[each]);
+  const outputs = [];
+  for (let each = row; each >= 0 && columns.call[each] === columns.call[row]; each -= 1) outputs.unshift(each);
+  for (let each = row + 1; each < store.trace.size && columns.call[each] === columns.call[row]; each += 1) outputs.push(each);
+  return h("div.calls", null,
+    button("‹", () => step(-1), { disabled: at <= 0, "aria-label": "previous call" }, "small"),
+    h("span.num", null, `call ${at + 1} of ${rows.length}`),
+    button("›", () => step(1), { disabled: at + 1 >= rows.length, "aria-label": "next call" }, "small"),
+    rows.length > 1 ? sparkline(calls, Math.min(at, 399)) : null,
+    outputs.length > 1 ? select(String(row), outputs.slice(0, 300).map((each) => [String(each),
+      `output ${columns.output[each]}${columns.index[each] < 0 ? "" : `[${columns.index[each]}]`}`]),
+    (value) => store.reveal(Number(value)), { "aria-label": "output" }) : null);
+}
+
+/** @param {Store} store */
+function statistics(store, row) {
+  const stats = store.site?.row === row ? store.site.stats : Object.fromEntries(
+    STATISTICS.map((name) => [name, store.trace.columns[name][row]]));
+  const numel = store.shapeOf(row).reduce((a, b) => a * b, 1);
+  if (stats.zeros < 0) return h("div.empty", null, "no statistics were taken here");
+  const cell = (name, value, bad) => h("div.stat", { "data-bad": bad }, h("span.key", null, name), value);
+  return h("div.stats", { role: "group", "aria-label": "statistics" },
+    ["min", "max", "mean", "std", "norm"].map((name) => cell(name, figure(stats[name]))),
+    [["NaN", stats.nan], ["+Inf", stats.posinf], ["−Inf", stats.neginf]].map(([name, n]) => cell(name, count(n), n > 0)),
+    cell("zeros", h("span.num", { title: `${stats.zeros} of ${numel}` }, numel ? `${short((100 * stats.zeros) / numel)} %` : "–")),
+    cell("elements", count(numel)));
+}
+
+/** The values, where they are kept: array view and bit lens. @param {View} view */
+function siteValues(view) {
+  const { store } = view;
+  const { site, ui } = store;
+  if (store.readonly || !site || site.row !== ui.row) return [];
+  if (!site.values) {
+    return [h("div.empty", null, site.why ?? "the values of this call are not kept. ",
+      site.recordable ? button("Read values", () => readValues(store), { title: "runs the golden step up to this call" }, "small") : null)];
+  }
+  return [arrayView(view, site), bitLens(view, site)];
+}
+
+/** @param {Store} store */
+async function readValues(store) {
+  await store.tell("record", { row: store.ui.row });
+  store.inspect();
+}

@@ -1,0 +1,275 @@
+/** What the page knows, and what the person looks at. */
+
+import { KIND, flatten, highest, tally } from "./layout.js";
+import { siteText } from "./names.js";
+import { typed } from "./numbers.js";
+import { RECEIVERS } from "./receive.js";
+import { parseQuery, search } from "./search.js";
+import { buildTree } from "./views.js";
+
+/** @import { Tree } from "./layout.js" */
+/** @import { Facts } from "./search.js" */
+/** @import { Message } from "./wire.js" */
+
+/** What the page knows, and what the person looks at. Views draw it; nothing lives in the DOM. */
+export class Store {
+  /** @param {(content: Record<string, any>) => void} send @param {boolean} readonly */
+  constructor(send, readonly = false) {
+    this.send = send;
+    this.readonly = readonly;
+    this.lost = "";
+    this.trace = null;
+    /** @type {any} */ this.hello = { models: [] };
+    /** @type {any} */ this.plan = { faults: [] };
+    this.run = null;
+    this.errors = null;
+    /** @type {any} */ this.figures = { figures: {}, texts: {} };
+    /** @type {any} */ this.state = { state: "idle" };
+    this.steps = null;
+    /** @type {any[]} */ this.log = [];
+    this.site = null;
+    /** @type {Map<number, string[]>} */ this.armed = new Map();
+    /** @type {Set<number>} */ this.pending = new Set();
+    /** @type {Record<string, Tree>} */ this.trees = {};
+    /** @type {Record<string, Uint8Array>} */ this.open = {};
+    /** @type {any} */ this.ui = {
+      view: "modules", query: "", hidden: new Set(), folded: false, node: -1, row: -1,
+      heat: "std", tab: "diff", pane: "tree", element: [], injection: 0, frame: 0,
+      form: { model: "bitflip", parameters: {}, extent: "index", extentText: "", steps: "0", seed: "0" },
+    };
+    /** @type {Set<(topics: string[]) => void>} */ this.listeners = new Set();
+    /** @type {Map<number, any>} */
+    this.waiting = new Map();
+    this.lastId = 0;
+    /** What gets the focus back after a part was drawn anew. @type {string | null} */
+    this.refocus = null;
+    this.previewTimer = 0;
+    this.timer = 0;
+    this.shown = null;
+    this.onPlotly = null;
+  }
+
+  /** @param {(topics: string[]) => void} listener @returns {() => void} */
+  subscribe(listener) {
+    this.listeners.add(listener);
+    return () => this.listeners.delete(listener);
+  }
+
+  /** @param {...string} topics */
+  changed(...topics) {
+    if (topics.some((topic) => ["trace", "tree", "plan", "run"].includes(topic))) this.shown = null;
+    for (const listener of this.listeners) listener(topics);
+  }
+
+  /** Make a request; the promise ends with the kernel's reply.
+   * @param {string} kind @param {Record<string, any>} [fields] @returns {Promise<any>} */
+  ask(kind, fields = {}) {
+    if (this.readonly || this.lost) return Promise.reject(new Error(this.lost || "read-only"));
+    this.lastId += 1;
+    const id = this.lastId;
+    this.send({ kind, id, ...fields });
+    return new Promise((resolve, reject) => this.waiting.set(id, { resolve, reject }));
+  }
+
+  /** Make a request whose failure goes to the log. @param {string} kind */
+  tell(kind, fields = {}) {
+    return this.ask(kind, fields).catch((error) => this.note("error", error.message));
+  }
+
+  /** @param {string} level @param {string} [more] */
+  note(level, text, more = "") {
+    this.log.unshift({ level, text, more, time: new Date() });
+    this.log.length = Math.min(this.log.length, 200);
+    this.changed("log");
+  }
+
+  /** @param {string} reason */
+  lose(reason) {
+    this.lost = reason;
+    for (const { reject } of this.waiting.values()) reject(new Error(reason));
+    this.waiting.clear();
+    this.changed("state", "plan", "site");
+  }
+
+  /** @param {Message} message */
+  receive(message) {
+    const handler = RECEIVERS[message.kind];
+    if (handler) handler(this, message.data, message.columns);
+  }
+
+  /** @returns {Facts} */
+  facts() {
+    return { armed: this.armed, effect: this.errors?.effect ?? null, effects: this.run?.effects ?? [] };
+  }
+
+  /** The tree of the present view. @returns {Tree} */
+  tree() {
+    const { view } = this.ui;
+    this.trees[view] ??= buildTree(this.trace, view);
+    return this.trees[view];
+  }
+
+  /** Which nodes are open; a search has its own, all open at first. */
+  opened() {
+    const key = this.ui.query.trim() ? `${this.ui.view} found` : this.ui.view;
+    this.open[key] ??= this.firstOpen(key.endsWith("found"));
+    return this.open[key];
+  }
+
+  /** @param {boolean} all */
+  firstOpen(all) {
+    const tree = this.tree();
+    const open = new Uint8Array(tree.size);
+    for (let node = 0; node < tree.size; node += 1) {
+      const kind = tree.kind[node];
+      const shallow = (kind === KIND.module && tree.depth[node] < 1) || kind === KIND.file;
+      open[node] = all || shallow ? 1 : 0;
+    }
+    return open;
+  }
+
+  /** What the tree pane shows now; worked out once per change. */
+  visible() {
+    if (this.shown || !this.trace) return this.shown;
+    const tree = this.tree();
+    const { mask, problem } = this.mask();
+    const found = tally(tree, mask);
+    const nodes = flatten(tree, this.opened(), found);
+    const { nan, posinf, neginf } = this.trace.columns;
+    const bad = nan.map((n, row) => n + posinf[row] + neginf[row]);
+    let total = 0;
+    for (const hit of mask) total += hit;
+    const broken = this.errors && highest(tree, this.errors.bad);
+    const changed = this.errors && highest(tree, this.errors.changed);
+    this.shown = { tree, found, nodes, total, problem, mask, broken, changed, bad: highest(tree, bad), heat: this.heat(tree) };
+    return this.shown;
+  }
+
+  /** The sites that search, phases and folding leave. */
+  mask() {
+    const trace = this.trace;
+    const terms = parseQuery(this.ui.query);
+    const { phase, flags } = trace.columns;
+    const fold = this.ui.folded || terms.length ? 0 : 1 << trace.data.flags.indexOf("folded");
+    let mask = new Uint8Array(trace.size).fill(1);
+    let problem = "";
+    try {
+      if (terms.length) mask = search(trace, terms, this.facts());
+    } catch (error) {
+      problem = error.message;
+    }
+    for (let row = 0; row < trace.size; row += 1) {
+      if (flags[row] & fold || this.ui.hidden.has(phase[row])) mask[row] = 0;
+    }
+    return { mask, problem };
+  }
+
+  /** The heat column: a statistic, or the error of the last replay.
+   * @param {Tree} tree */
+  heat(tree) {
+    const columns = this.trace.columns;
+    const name = this.ui.heat;
+    const values = name === "error" ? this.errors?.error : columns[name];
+    if (!values) return null;
+    const sizes = Float64Array.from(values, (x) => (Number.isNaN(x) ? -1 : Math.abs(x)));
+    if (name === "error") values.forEach((x, i) => { if (x < 0) sizes[i] = -1; });
+    const most = highest(tree, sizes);
+    let low = Infinity;
+    let high = 0;
+    for (const x of sizes) {
+      if (x > 0 && x < low) low = x;
+      if (x > high && x < Infinity) high = x;
+    }
+    return { most, low: Math.max(low, high * (name === "error" ? 1e-12 : 1e-5)), high };
+  }
+
+  /** Choose a site. Nothing runs. */
+  select(row) {
+    if (row < 0 || row === this.ui.row) return;
+    this.ui.row = row;
+    this.ui.frame = 0;
+    this.ui.element = this.shapeOf(row).map(() => 0);
+    this.site = null;
+    this.changed("site");
+    this.inspect();
+  }
+
+  /** Show a site in the tree too. */
+  reveal(row) {
+    if (!(row >= 0) || !this.trace) return;
+    let node = this.tree().nodeOfRow[row];
+    if (!this.visible()?.mask[row]) {
+      this.ui.query = "";
+      this.ui.hidden.clear();
+      this.ui.folded = true;
+    }
+    const open = this.opened();
+    this.ui.node = node;
+    while ((node = this.tree().parent[node]) >= 0) open[node] = 1;
+    this.select(row);
+    this.changed("tree", "reveal");
+  }
+
+  /** Ask for exact figures and for the values, where they are kept. */
+  inspect() {
+    const { row, element } = this.ui;
+    clearTimeout(this.timer);
+    if (this.readonly || this.lost) return;
+    this.timer = setTimeout(async () => {
+      const site = await this.ask("inspect", { row, view: { element } }).catch(() => null);
+      if (!site || this.ui.row !== row) return;
+      this.site = site;
+      this.changed("values");
+    }, 60);
+  }
+
+  /** @returns {number[]} */
+  shapeOf(row) {
+    return this.trace.data.shapes[this.trace.columns.shape[row]];
+  }
+
+  /** @returns {string} */
+  dtypeOf(row) {
+    return this.trace.data.dtypes[this.trace.columns.dtype[row]];
+  }
+
+  /** Arm the form's fault at a site, or disarm what is armed there. */
+  async toggleArmed(row) {
+    const faults = this.armed.get(row);
+    if (faults) return this.tell("disarm", { fault: faults[faults.length - 1] });
+    this.select(row);
+    return this.arm(row);
+  }
+
+  async arm(row) {
+    this.pending.add(row);
+    this.changed("tree");
+    try {
+      return await this.ask("arm", this.request(row));
+    } finally {
+      this.pending.delete(row);
+      this.changed("tree");
+    }
+  }
+
+  /** The fault that the form describes. */
+  request(row) {
+    const { model, parameters, steps, seed, probability, times, scope } = this.ui.form;
+    const trace = this.trace;
+    return {
+      site: siteText(trace, row), model, parameters, elements: this.extent(),
+      steps: steps.trim() || "0", seed: Number(seed) || 0,
+      ...(probability ? { probability: Number(probability) } : {}),
+      ...(times ? { times: Number(times) } : {}),
+      ...(scope ? { scope } : {}),
+    };
+  }
+
+  /** The elements that the form describes. */
+  extent() {
+    const { extent, extentText } = this.ui.form;
+    if (extent === "index") return { index: this.ui.element };
+    const value = typed("value", String(extentText));
+    return value === null ? extent : { [extent]: value };
+  }
+}
