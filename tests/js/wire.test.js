@@ -45,3 +45,14 @@ test("a lost message, or a lost part, is asked for again", async () => {
   assert.equal(asked, 2);
   await wire.queue;
 });
+
+test("a message that cannot be read is told, and the next one is heard", async () => {
+  const failed = [];
+  const heard = [];
+  const wire = new Wire((message) => heard.push(message.kind), () => {}, (error) => failed.push(error));
+  wire.receive({ seq: 1, part: 0, parts: 1, head: 4, deflated: false }, [new DataView(new ArrayBuffer(8))]);
+  send(wire, 2, block("state", {}, {}), 1000);
+  await wire.queue;
+  assert.equal(failed.length, 1);
+  assert.deepEqual(heard, ["state"]);
+});

@@ -302,6 +302,20 @@ class TestErrors:
             assert page.get_by_role("button", name="Replay").is_disabled()
             assert page.locator(".fi-row").count() > 0
 
+    def test_a_channel_that_is_closed_makes_the_view_read_only(
+        self, shown: Open, session: Session
+    ) -> None:
+        """A click that cannot be sent turns the view to "kernel gone"; nothing is unhandled."""
+        with shown(session) as bridge:
+            page = bridge.page
+            choose(page, "relu*2:0")
+            page.evaluate("() => { window.fiSend = () => { throw new Error('Cannot send'); }; }")
+            page.get_by_role("button", name="Replay").click()
+            page.locator(".fi-state", has_text="kernel is gone").wait_for()
+            assert page.get_by_role("button", name="Replay").is_disabled()
+            page.get_by_role("tab", name="Log").click()
+            page.locator(".fi-entry[data-level=warning]", has_text="Cannot send").wait_for()
+
 
 class Hostile(nn.Module):
     """A model whose names are markup, very long, right to left and of many scripts."""

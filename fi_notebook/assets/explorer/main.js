@@ -2,7 +2,7 @@
 
 import { mount } from "./mount.js";
 import { PAGE } from "./plots.js";
-import { Store } from "./store.js";
+import { GONE, Store } from "./store.js";
 import { Wire, inflate, unpack } from "./wire.js";
 
 /** One store per widget, whatever the number of its views. @type {Map<string, Store>} */
@@ -16,9 +16,11 @@ function storeOf(model) {
   const control = Promise.resolve().then(() => model.widget_manager.get_model(model.get("_control")))
     .catch(() => model);
   const store = new Store((content) => control.then((by) => by.send(content)));
-  const wire = new Wire((message) => store.receive(message), () => store.tell("resync"));
+  const wire = new Wire((message) => store.receive(message), () => store.tell("resync"),
+    (error) => store.note("error", `a message could not be read: ${error}`));
   model.on("msg:custom", (content, buffers) => wire.receive(content, buffers));
-  model.on("comm_live_update", () => store.lose("the kernel is gone"));
+  model.on("comm_live_update", () => store.lose(GONE));
+  model.on("comm:close", () => store.lose("the explorer was closed"));
   STORES.set(key, store);
   for (const wait of [0, 300, 1000, 4000]) setTimeout(() => store.tell("ping"), wait);
   store.tell("ready", { plotly: Boolean(PAGE.__fi_plotly) });

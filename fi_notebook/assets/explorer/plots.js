@@ -9,16 +9,20 @@ export const PAGE = /** @type {any} */ (globalThis);
 
 /** plotly.js, loaded once per page from the kernel. @param {Store} store @returns {Promise<any>} */
 function plotly(store) {
-  PAGE.__fi_plotly ??= PAGE.Plotly && store.readonly ? Promise.resolve(PAGE.Plotly) : loadPlotly(store);
+  const forget = (error) => { // the next figure asks again
+    PAGE.__fi_plotly = undefined;
+    throw error;
+  };
+  PAGE.__fi_plotly ??= PAGE.Plotly && store.readonly ? Promise.resolve(PAGE.Plotly) : loadPlotly(store).catch(forget);
   return PAGE.__fi_plotly;
 }
 
 /** @param {Store} store */
 async function loadPlotly(store) {
   const mine = PAGE.Plotly;
-  const source = await new Promise((resolve) => {
+  const source = await new Promise((resolve, reject) => {
     store.onPlotly = resolve;
-    store.tell("plotly");
+    store.ask("plotly").catch(reject);
   });
   const url = URL.createObjectURL(new Blob([source], { type: "text/javascript" }));
   try {
@@ -66,10 +70,10 @@ export async function draw(view, place, parsed, onclick) {
 }
 
 /** Draw every figure of a view again, in the colours that the page has now. @param {View} view */
-export async function redraw(view) {
+export function redraw(view) {
   for (const place of view.root.querySelectorAll(".fi-plot")) {
     if (!place.fiPlot || !place.clientWidth) continue;
-    (await plotly(view.store)).react(place, place.fiPlot.data, themed(view, place.fiPlot.layout));
+    draw(view, place, place.fiPlot);
   }
 }
 

@@ -11,9 +11,12 @@ import { buildTree } from "./views.js";
 /** @import { Facts } from "./search.js" */
 /** @import { Message } from "./wire.js" */
 
+/** Why a view is read-only when nobody answers any more. */
+export const GONE = "the kernel is gone";
+
 /** What the page knows, and what the person looks at. Views draw it; nothing lives in the DOM. */
 export class Store {
-  /** @param {(content: Record<string, any>) => void} send @param {boolean} readonly */
+  /** @param {(content: Record<string, any>) => any} send @param {boolean} readonly */
   constructor(send, readonly = false) {
     this.send = send;
     this.readonly = readonly;
@@ -67,13 +70,25 @@ export class Store {
     if (this.readonly || this.lost) return Promise.reject(new Error(this.lost || "read-only"));
     this.lastId += 1;
     const id = this.lastId;
-    this.send({ kind, id, ...fields });
-    return new Promise((resolve, reject) => this.waiting.set(id, { resolve, reject }));
+    return new Promise((resolve, reject) => {
+      this.waiting.set(id, { resolve, reject });
+      this.post({ kind, id, ...fields });
+    });
+  }
+
+  /** Send a request; a channel that is closed means that the kernel is gone.
+   * @param {Record<string, any>} content */
+  async post(content) {
+    try {
+      await this.send(content);
+    } catch (error) {
+      this.lose(GONE, String(error));
+    }
   }
 
   /** Make a request whose failure goes to the log. @param {string} kind */
   tell(kind, fields = {}) {
-    return this.ask(kind, fields).catch((error) => this.note("error", error.message));
+    return this.ask(kind, fields).catch((error) => { if (!this.lost) this.note("error", error.message); });
   }
 
   /** @param {string} level @param {string} [more] */
@@ -83,9 +98,12 @@ export class Store {
     this.changed("log");
   }
 
-  /** @param {string} reason */
-  lose(reason) {
+  /** From now on read-only: whatever waits for an answer is told why.
+   * @param {string} reason @param {string} [more] */
+  lose(reason, more = "") {
+    if (this.lost) return;
     this.lost = reason;
+    this.note("warning", reason, more);
     for (const { reject } of this.waiting.values()) reject(new Error(reason));
     this.waiting.clear();
     this.changed("state", "plan", "site");

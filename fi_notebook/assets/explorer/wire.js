@@ -40,9 +40,11 @@ function joined(parts) {
 
 /** Puts the parts of messages together, in order, and notices a message that was lost. */
 export class Wire {
-  /** @param {(message: Message) => void} deliver @param {() => void} resync */
-  constructor(deliver, resync) {
+  /** @param {(message: Message) => void} deliver @param {() => void} resync
+   * @param {(error: unknown) => void} [fail] */
+  constructor(deliver, resync, fail = console.error) {
     this.deliver = deliver;
+    this.fail = fail;
     this.resync = resync;
     this.last = 0;
     /** @type {Uint8Array[]} */
@@ -61,7 +63,7 @@ export class Wire {
     const lost = !whole || (this.last && content.seq !== this.last + 1);
     this.last = content.seq;
     if (lost) this.resync();
-    if (whole) this.queue = this.queue.then(() => this.open(content, whole));
+    if (whole) this.queue = this.queue.then(() => this.open(content, whole)).catch(this.fail);
   }
 
   /** @param {Uint8Array} block */
