@@ -7,7 +7,6 @@ replayed) is refused; what the golden run merely did not make is a warning.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from fnmatch import fnmatchcase
 
 from torch import nn
 
@@ -18,7 +17,7 @@ from fi_notebook.core.site import PHASES, Site
 from fi_notebook.core.trace import FLAGS, Trace
 from fi_notebook.engine.collectives import is_collective, qualified_operator
 from fi_notebook.engine.modules import ModuleTable
-from fi_notebook.engine.stored import stored_names
+from fi_notebook.engine.stored import check_stored
 from fi_notebook.errors import FaultError, SiteError, did_you_mean
 
 __all__ = ["anchored", "check_fault", "check_filters", "sites_of", "unlike_headless"]
@@ -87,20 +86,11 @@ def _check_ranks(fault: Fault) -> None:
 
 
 def _check_stored(fault: Fault, model: nn.Module) -> None:
-    kind, wanted = fault.target.kind, fault.target.op
-    if kind == "call":
+    if fault.target.kind == "call":
         return
     if faults.get(fault.model).kind != "value":
         raise FaultError(f"{fault.model} is for calls; {str(fault.target)!r} is a stored tensor")
-    names = stored_names(model, kind)
-    if kind == "state":  # parameter.name; which names there are shows when it is stepped
-        if any(
-            fnmatchcase(wanted, f"{name}.*") or any(c in wanted for c in "*?[") for name in names
-        ):
-            return
-    elif any(fnmatchcase(name, wanted) for name in names):
-        return
-    raise SiteError(f"no {kind} {wanted!r}{did_you_mean(wanted, names)}")
+    check_stored(fault.target, model)
 
 
 def sites_of(fault: Fault, golden: Trace) -> list[Site]:

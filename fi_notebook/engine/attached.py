@@ -22,7 +22,13 @@ __all__ = ["Attached", "add", "discard", "looking_away"]
 
 
 class Attached(Protocol):
-    """What is attached to training."""
+    """What is attached to training.
+
+    Attributes:
+        looks_only: Whether it only looks, and so is told after what strikes.
+    """
+
+    looks_only: bool
 
     def concerns(self, model: nn.Module) -> bool:
         """Whether a run of a model in this thread could be taken for training."""
@@ -33,13 +39,18 @@ class Attached(Protocol):
     def look_again(self) -> None:
         """Go on as if nothing had been in between."""
 
+    def hook_last(self) -> None:
+        """Be told of what training does after all others."""
+
 
 _attached: WeakSet[Attached] = WeakSet()  # registry: what is attached and looks
 
 
 def add(one: Attached) -> None:
-    """Something is attached."""
+    """Something is attached; what only looks is told after it."""
     _attached.add(one)
+    for other in [other for other in _attached if other.looks_only and other is not one]:
+        other.hook_last()
 
 
 def discard(one: Attached) -> None:

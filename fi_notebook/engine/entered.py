@@ -114,10 +114,24 @@ class Entered:
             self._handles.pop().remove()
         self._take_off()
 
-    def restack(self) -> None:
-        """Put the mode back on where another one's exit took it off; warns once."""
+    def restack(self, *, on_top: bool = False) -> None:
+        """Put the mode back on where another one's exit took it off; warns once.
+
+        Args:
+            on_top: Whether it is to be further out than every other mode of ours.
+        """
         if self.here and not self._left:
             self._restack()
+            if on_top:
+                self._raise()
+
+    def _raise(self) -> None:
+        stack = _get_current_dispatch_mode_stack()
+        above = stack[[mode is self._mode for mode in stack].index(True) + 1 :]
+        if any(isinstance(mode, Interceptor) for mode in above):
+            _pop_until(self._mode)
+            for mode in (*above, _pop_mode()):
+                _push_mode(mode)
 
     def _restack(self) -> None:
         if any(mode is self._mode for mode in _get_current_dispatch_mode_stack()):

@@ -45,7 +45,7 @@ from fi_notebook.engine.storages import StorageMap, local_part, storage_of, tens
 from fi_notebook.engine.stored import StoredStriker
 from fi_notebook.errors import FaultError
 
-__all__ = ["Striker", "site_of"]
+__all__ = ["Striker", "inherit", "site_of"]
 
 logger = logging.getLogger("fi_notebook")
 
@@ -126,7 +126,7 @@ class Striker:
     def after(self, call: Call, result: Any) -> Any:
         """Strike the outputs that are chosen; gives the result as others shall see it."""
         self._note_unsafe(call)
-        self._inherit(call, result)
+        inherit(call, result, self.watch)
         aims = self._by_op.get(call.op)
         if aims is None:
             return result
@@ -279,13 +279,6 @@ class Striker:
         if self._fired is not None:
             self._fired(injection)
 
-    def _inherit(self, call: Call, result: Any) -> None:
-        """What an optimizer makes of a parameter belongs to it."""
-        if call.parameter and call.phase in (OPTIMIZER, OTHER):
-            scope = self.watch.parameters
-            for output in outputs(call.func, call.args, call.kwargs, result):
-                scope.inherit(output.tensor, scope.of_output(call.parameter, call.args, output))
-
     def _remember(self, aims: Sequence[Aim], call: Call, result: Any) -> None:
         for aim in aims:
             if "previous" in aim.needs and aim.in_filters(call):
@@ -306,6 +299,14 @@ class Striker:
                 )
                 self.injections[number] = replace(self.injections[number], note=note)
                 logger.warning("%s at %s", note, self.injections[number].site)
+
+
+def inherit(call: Call, result: Any, watch: Watch) -> None:
+    """What an optimizer makes of a parameter belongs to it."""
+    if call.parameter and call.phase in (OPTIMIZER, OTHER):
+        scope = watch.parameters
+        for output in outputs(call.func, call.args, call.kwargs, result):
+            scope.inherit(output.tensor, scope.of_output(call.parameter, call.args, output))
 
 
 def site_of(call: Call, output: Output, watch: Watch) -> Site:

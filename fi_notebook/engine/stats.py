@@ -20,7 +20,15 @@ import torch
 from fi_notebook.core.stats import STATISTICS, TensorStats
 from fi_notebook.engine.bits import position_hash
 
-__all__ = ["EXACT", "Statistics", "dtype_name", "euclidean_norm", "tensor_stats"]
+__all__ = [
+    "EXACT",
+    "Statistics",
+    "dtype_name",
+    "euclidean_norm",
+    "read_back",
+    "summary",
+    "tensor_stats",
+]
 
 EXACT = 1 << 13
 """Tensors up to this many elements are summarised in float64."""
@@ -61,15 +69,15 @@ class Statistics:
         hashes = np.zeros(len(self._rows), dtype=np.int64)
         taken = [row for row, values in enumerate(self._rows) if values is not None]
         if taken:
-            table[taken] = _read([values for values in self._rows if values is not None])
-            hashes[taken] = _read([hashed for hashed in self._hashes if hashed is not None])
+            table[taken] = read_back([values for values in self._rows if values is not None])
+            hashes[taken] = read_back([hashed for hashed in self._hashes if hashed is not None])
         counts = np.nan_to_num(table[:, 5:], nan=-1).astype(np.int64)
         floats = {name: table[:, n].copy() for n, name in enumerate(STATISTICS[:5])}
         columns = {name: counts[:, n].copy() for n, name in enumerate(STATISTICS[5:])}
         return floats | columns | {"hash": hashes}
 
 
-def _read(values: list[torch.Tensor]) -> np.ndarray:
+def read_back(values: list[torch.Tensor]) -> np.ndarray:
     """Small tensors of one shape as one array, read from each device in one go."""
     by_device: dict[torch.device, list[int]] = {}
     for row, value in enumerate(values):

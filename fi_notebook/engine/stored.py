@@ -26,20 +26,30 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from fi_notebook import faults
 from fi_notebook.core.match import module_matches
-from fi_notebook.core.site import Site
+from fi_notebook.core.site import Site, Target
 from fi_notebook.engine.aim import Aim
 from fi_notebook.engine.intercept import Watch
 from fi_notebook.engine.stats import dtype_name
 from fi_notebook.engine.storages import local_part
+from fi_notebook.errors import SiteError, did_you_mean
 
 if TYPE_CHECKING:
     from fi_notebook.engine.inject import Striker
 
-__all__ = ["StoredStriker", "stored_names"]
+__all__ = [
+    "BEFORE_FORWARD",
+    "StoredStriker",
+    "check_stored",
+    "model_tensors",
+    "optimizer_tensors",
+    "stored_names",
+    "stored_site",
+]
 
 logger = logging.getLogger("fi_notebook")
 
-_BEFORE_FORWARD = ("param", "buffer")
+BEFORE_FORWARD = ("param", "buffer")
+"""Stored tensors of the model, which are struck or read before the forward."""
 
 Struck = tuple[str, faults.Corruption, torch.Tensor]
 """A transient strike: kind, what was done, and to which tensor."""
@@ -94,14 +104,16 @@ class StoredStriker:
         for aim in self._aims:
             chosen = aim.fault.micro_batches
             due = clock.micro_batch == 0 if chosen is None else clock.micro_batch in chosen
-            if aim.fault.target.kind in _BEFORE_FORWARD and due:
-                self._strike_all(aim, _model_tensors(self._watch.table.model, aim))
+            if aim.fault.target.kind in BEFORE_FORWARD and due:
+                model = self._watch.table.model
+                self._strike_all(aim, model_tensors(model, aim.fault.target.kind))
 
     def _before_optimizer(self, optimizer: Optimizer) -> None:
-        self.undo(_BEFORE_FORWARD)
+        self.undo(BEFORE_FORWARD)
         for aim in self._aims:
-            if aim.fault.target.kind not in _BEFORE_FORWARD:
-                self._strike_all(aim, _optimizer_tensors(self._watch, optimizer, aim))
+            if aim.fault.target.kind not in BEFORE_FORWARD:
+                kind = aim.fault.target.kind
+                self._strike_all(aim, optimizer_tensors(self._watch, optimizer, kind))
 
     def _strike_all(self, aim: Aim, found: Iterator[tuple[str, str, torch.Tensor]]) -> None:
         step = max(self._watch.clock.step, 0)
@@ -119,15 +131,7 @@ class StoredStriker:
         identity = (fault.id, self._striker.rank, step, kind, name)
         if not aim.armed or not _comes_up(fault.seed, fault.probability, identity):
             return
-        site = Site(
-            op=name,
-            kind=kind,
-            phase="forward" if kind in _BEFORE_FORWARD else "optimizer",
-            module=module,
-            parameter="" if kind == "buffer" else name,
-            dtype=dtype_name(tensor.dtype),
-            shape=tuple(tensor.shape),
-        )
+        site = stored_site(kind, name, module, tensor)
         generator = faults.generator(fault.seed, *identity, device=tensor.device)
         hit = self._striker.strike(
             aim,
@@ -168,22 +172,24 @@ def _reversed(corruption: faults.Corruption) -> faults.Corruption:
     return faults.Corruption(corruption.indices, corruption.after, corruption.before)
 
 
-def _model_tensors(model: nn.Module, aim: Aim) -> Iterator[tuple[str, str, torch.Tensor]]:
-    named = model.named_parameters() if aim.fault.target.kind == "param" else model.named_buffers()
+def model_tensors(model: nn.Module, kind: str) -> Iterator[tuple[str, str, torch.Tensor]]:
+    """Name, module and tensor of every parameter (``param``) or ``buffer``."""
+    named = model.named_parameters() if kind == "param" else model.named_buffers()
     for name, tensor in named:
         yield name, name.rpartition(".")[0], tensor
 
 
-def _optimizer_tensors(
-    watch: Watch, optimizer: Optimizer, aim: Aim
+def optimizer_tensors(
+    watch: Watch, optimizer: Optimizer, kind: str
 ) -> Iterator[tuple[str, str, torch.Tensor]]:
+    """Name, module and tensor of every gradient (``grad``) or ``state`` of an optimizer."""
     for group in optimizer.param_groups:
         for parameter in group["params"]:
             name = watch.parameters.name(parameter)
             if not name:
                 continue
             module = name.rpartition(".")[0]
-            if aim.fault.target.kind == "grad":
+            if kind == "grad":
                 if parameter.grad is not None:
                     yield name, module, parameter.grad
                 continue
@@ -193,7 +199,38 @@ def _optimizer_tensors(
                     yield f"{name}.{key}", module, value
 
 
+def stored_site(kind: str, name: str, module: str, tensor: torch.Tensor) -> Site:
+    """The site of a stored tensor, described."""
+    return Site(
+        op=name,
+        kind=kind,
+        phase="forward" if kind in BEFORE_FORWARD else "optimizer",
+        module=module,
+        parameter="" if kind == "buffer" else name,
+        dtype=dtype_name(tensor.dtype),
+        shape=tuple(tensor.shape),
+    )
+
+
 def stored_names(model: nn.Module, kind: str) -> list[str]:
     """Every name that a target of this kind may have; for states, their parameters."""
     named = model.named_buffers() if kind == "buffer" else model.named_parameters()
     return [name for name, _ in named]
+
+
+def check_stored(target: Target, model: nn.Module) -> None:
+    """Refuse a stored tensor that a model cannot have.
+
+    Raises:
+        SiteError: Names the nearest there are.
+    """
+    kind, wanted = target.kind, target.op
+    names = stored_names(model, kind)
+    if kind == "state":  # parameter.name; which names there are shows when it is stepped
+        if any(
+            fnmatchcase(wanted, f"{name}.*") or any(c in wanted for c in "*?[") for name in names
+        ):
+            return
+    elif any(fnmatchcase(name, wanted) for name in names):
+        return
+    raise SiteError(f"no {kind} {wanted!r}{did_you_mean(wanted, names)}")

@@ -37,14 +37,13 @@ from torch.optim import Optimizer
 from fi_notebook import faults
 from fi_notebook.core.fault import FaultPlan
 from fi_notebook.core.run import Injection, NotInjected
+from fi_notebook.engine.attachment import Attachment
 from fi_notebook.engine.inject import Striker
 from fi_notebook.engine.intercept import Observer, Watch
 from fi_notebook.engine.source import SourceStacks
 from fi_notebook.engine.steps import StepClock
 from fi_notebook.injector.aiming import aimed_at
 from fi_notebook.injector.arguments import Progress, check_arguments, optimizers_of
-from fi_notebook.injector.attachment import Attachment
-from fi_notebook.injector.compiled import is_compiled, is_compiled_in_place
 from fi_notebook.injector.events import EventFile
 from fi_notebook.injector.log import CallLog
 from fi_notebook.injector.summary import missed_steps, report_lines
@@ -99,7 +98,6 @@ class Injector:
         optimizers = optimizers_of(optimizer)
         self.plan = FaultPlan.load(config)
         self._given_rank = rank
-        self._warned = False
         self._clock = StepClock(
             model, micro_batch_per_step=micro_batch_per_step, start_step=start_step
         )
@@ -110,16 +108,15 @@ class Injector:
         self._begin_at(start_step)
         self._log = CallLog(self.plan, self._watch, verbosity or self.plan.verbosity)
         observers: list[Observer] = [self._log, self._striker]
-        self._attachment = Attachment(self._watch, self._striker.stored, observers)
-        self._watch.begins.insert(0, self._on_forward)
-        self._watch.optimizer_ends.append(self._on_update)
         self._events = None if events is None else EventFile(events)
+        self._attachment = Attachment(
+            self._watch,
+            observers,
+            sees=self._is_seen,
+            begins=self._begin_step,
+            stored=self._striker.stored,
+        )
         self._attachment.attach()
-        try:
-            self._prepare(start_step)
-        except BaseException:
-            self._attachment.detach()
-            raise
         atexit.register(self.close)
 
     # what a script asks
@@ -190,7 +187,7 @@ class Injector:
         self._clock.step = progress.next_step - 1
         self._begin_at(progress.next_step)
         self._striker.count(progress.fired)
-        self._prepare(self._clock.step + 1)
+        self._attachment.prepare(progress.next_step)
 
     def attach_to_running_forward(self) -> None:
         """Count the forward of the model that is running now, whose start was missed."""
@@ -208,68 +205,18 @@ class Injector:
         fired = [aim.fault for aim in self._striker.aims if aim.fired]
         return missed_steps(self.plan, fired, self.step)
 
-    def _on_forward(self, _module: nn.Module) -> None:
-        """An outermost training forward begins."""
-        self._attachment.forward_begins()
-        if self._clock.micro_batch == 0:
-            self._striker.rank = self._rank
-            self._begin_step(self._clock.step)
-
     def _begin_step(self, step: int) -> None:
+        """A step begins."""
+        self._striker.rank = self._rank
         for aim in self._striker.aims:
             aim.rank = self._striker.rank
             aim.last_step = max(aim.last_step, step)
         if self._is_seen(step):
-            self._enter()
             self._log.begin_step(step, listed=self._striker.due(step) or self._log.lists(step))
-        elif not is_compiled_in_place(self._watch.table.model):
-            self._attachment.leave()
 
     def _is_seen(self, step: int) -> bool:
         """Whether the calls of a step are looked at."""
         return self._striker.looks(step) or self._log.lists(step)
-
-    def _on_update(self, optimizer: Optimizer) -> None:
-        """An optimizer has stepped: the next forward may begin a step."""
-        self._attachment.restack()
-        if is_compiled_in_place(self._watch.table.model):
-            self._clock.count_hidden_step(optimizer)
-        elif not self._clock.begun:
-            self._warn_of_unseen()
-        self._prepare(self._clock.step + 1)
-
-    def _prepare(self, step: int) -> None:
-        """Go on or off before the next step, where the model is compiled in place.
-
-        Its forward runs no hook while it is compiled, and what its wrapper does to the
-        thread's dispatch keys would undo a mode that is entered beneath it.
-        """
-        if not is_compiled_in_place(self._watch.table.model):
-            return
-        if not self._is_seen(step):
-            self._attachment.leave()
-        else:
-            self._enter()
-
-    def _enter(self) -> None:
-        if not self._attachment.is_on:
-            self._attachment.enter()
-            self._warn_of_compiled()
-
-    def _warn_of_compiled(self) -> None:
-        if not self._warned and (is_compiled(self._watch.table.model) or self._watch.scope.wrapped):
-            self._warned = True
-            logger.warning(
-                "the model is compiled; it runs eagerly in the steps that the plan lists"
-            )
-
-    def _warn_of_unseen(self) -> None:
-        if not self._warned:
-            self._warned = True
-            logger.warning(
-                "an optimizer of the model stepped and no training forward of it was seen; "
-                "where a compiled function runs the model, compile the model instead"
-            )
 
     def _fired(self, injection: Injection) -> None:
         if self._events is not None:

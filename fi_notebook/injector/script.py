@@ -73,6 +73,8 @@ def run_script(
 class _Attach:
     """The hook that waits for the model."""
 
+    looks_only = False
+
     def __init__(self, plan: FaultPlan, model: str | None, options: dict[str, Any]) -> None:
         self.injector: Injector | None = None
         self._plan, self._model, self._options = plan, model, options
@@ -100,6 +102,9 @@ class _Attach:
     def look_again(self) -> None:
         """The session is done."""
         self._looks = True
+
+    def hook_last(self) -> None:
+        """It looks for a model alone; when it is told does not matter."""
 
     @staticmethod
     def _trains(module: nn.Module) -> bool:

@@ -1,4 +1,4 @@
-"""What the injector must know of ``torch.compile``.
+"""What is attached to training must know of ``torch.compile``.
 
 A compiled model runs eagerly in the steps that are looked at, and compiled in between.
 torch warns at each forward of a compiled module while global hooks are on; ours do
@@ -29,7 +29,7 @@ def is_compiled(model: nn.Module) -> bool:
 
 
 class HookWarning:
-    """Keeps torch's warning of global hooks away while an injector is on."""
+    """Keeps torch's warning of global hooks away while something is attached."""
 
     def __init__(self) -> None:
         """Ignore the warning from now on."""
