@@ -19,14 +19,12 @@ import os
 import subprocess
 import sys
 import traceback
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from fi_notebook.core.site import PHASES
 from fi_notebook.core.trace import Trace
 from fi_notebook.core.tree import VIEWS, build_tree
 from fi_notebook.errors import FiError
@@ -256,55 +254,17 @@ def report(options: Options) -> int | None:
     fi-notebook report events.jsonl      what fired, what did not, how far it came
     fi-notebook report step.fi           calls by phase, and outputs that are not finite
     """
+    from fi_notebook.report import text_files
+
     path: Path = options.file
     with path.open("rb") as file:
         is_archive = file.read(2) == b"PK"
-    print(_trace_report(Trace.load(path)) if is_archive else _events_report(path))
+    print(text_files.trace(Trace.load(path)) if is_archive else text_files.events(path))
     return None
 
 
 def _report_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", type=Path, help="a file of --events, or of trace.save()")
-
-
-def _trace_report(found: Trace) -> str:
-    phases = Counter(PHASES[phase] for phase in found.calls["phase"].tolist())
-    lines = [f"{found.call_count:,} calls, {len(found):,} sites"]
-    lines += [f"  {phase}: {phases[phase]:,} calls" for phase in PHASES if phases[phase]]
-    columns = found.site_columns
-    bad = (columns["nan"] > 0) | (columns["posinf"] > 0) | (columns["neginf"] > 0)
-    lines.append(f"{int(bad.sum()):,} outputs hold NaN or Inf")
-    if bad.any():
-        first = found.site(int(bad.argmax()))
-        lines.append(f"  the first is {first} ({first.phase}, {first.module or 'root'})")
-    return "\n".join(lines)
-
-
-def _events_report(path: Path) -> str:
-    written = path.read_text(encoding="utf-8").splitlines()
-    events = [_event(line, path, number) for number, line in enumerate(written, 1)]
-    fired = [event for event in events if event.get("event") == "injection"]
-    lines = [f"{len(fired)} injections"]
-    for name in dict.fromkeys(event["fault"] for event in fired):
-        mine = [event for event in fired if event["fault"] == name]
-        steps = ", ".join(dict.fromkeys(str(event["step"]) for event in mine))
-        changed = sum(event["changed"] for event in mine)
-        lines.append(f"  {name} fired {len(mine)} times, in steps {steps}: {changed} elements")
-    missed = [event for event in events if event.get("event") == "not_injected"]
-    lines += [f"  {event['fault']} was not injected: {event['reason']}" for event in missed]
-    ends = [event["step"] for event in events if event.get("event") == "end"]
-    lines.append(f"training came to step {ends[-1]}" if ends else "the run was cut off")
-    return "\n".join(lines)
-
-
-def _event(line: str, path: Path, number: int) -> dict[str, Any]:
-    try:
-        event = json.loads(line)
-    except ValueError as error:
-        raise FiError(f"{path}: line {number} is no JSON: {error}") from error
-    if not isinstance(event, dict) or "event" not in event:
-        raise FiError(f"{path}: line {number} is no event of an injector")
-    return event
 
 
 # the rest

@@ -115,7 +115,7 @@ def test_run_writes_events_that_report_sums_up(
     assert cli.main(["report", str(events)]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "2 injections"
-    assert lines[1] == "  gain fired 2 times, in steps 1, 2: 16 elements"
+    assert lines[1] == "  gain fired 2 times, in steps 1, 2: 16 elements changed"
     assert lines[2].startswith("  never was not injected: ")
     assert lines[3] == "training came to step 2"
 
@@ -160,11 +160,11 @@ def test_report_sums_up_a_saved_trace(saved: str, capsys: pytest.CaptureFixture[
     assert capsys.readouterr().out.splitlines() == [
         "14 calls, 18 sites",
         "  forward: 6 calls",
-        "  loss: 1 calls",
+        "  loss: 1 call",
         "  backward: 4 calls",
         "  optimizer: 2 calls",
-        "  other: 1 calls",
-        "1 outputs hold NaN or Inf",
+        "  other: 1 call",
+        "1 output holds NaN or Inf",
         "  the first is relu*2:0 (forward, act)",
     ]
 

@@ -15,6 +15,7 @@ from fi_notebook.analysis.findings import hidden_damage
 from fi_notebook.analysis.tolerance import Tolerance
 from fi_notebook.core.fault import FaultPlan
 from fi_notebook.core.run import Comparison, Difference, Injection, NotInjected, StepRecord
+from fi_notebook.core.words import counted
 
 __all__ = ["Evidence", "differences", "distances"]
 
@@ -61,7 +62,7 @@ class Evidence:
     def struck(self) -> str:
         """What struck where, as the beginning of a sentence."""
         more = len(self.injections) - 1
-        others = f" (and {more} more firing{'s' * (more > 1)})" if more else ""
+        others = f" (and {counted(more, 'more firing')})" if more else ""
         return f"{self.first.fault} struck {self.first.site} in step {self.strike}{others}"
 
     @cached_property

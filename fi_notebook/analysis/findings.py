@@ -17,8 +17,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from fi_notebook.analysis.words import four_digits, several
+from fi_notebook.analysis.words import limited, several, times
 from fi_notebook.core.run import Comparison, Difference
+from fi_notebook.core.words import agreed, among, counted
 
 __all__ = ["findings", "hidden_damage"]
 
@@ -61,12 +62,13 @@ def _second_moment(state: Difference, grew: float) -> str:
         return ""
     if state.new_inf:
         return (
-            f"optimizer state {state.name} holds {state.new_inf} new Inf in {state.numel} "
-            "elements: the update divides by it, so these weights are frozen"
+            f"optimizer state {state.name} holds {state.new_inf} new Inf in "
+            f"{counted(state.numel, 'element')}: the update divides by it, so these weights are "
+            "frozen"
         )
     if state.relative_l2 >= grew:
         return (
-            f"optimizer state {state.name} is {four_digits(state.relative_l2)} times its golden "
+            f"optimizer state {state.name} is {times(state.relative_l2)} its golden "
             "norm away: the update divides by its root, so its weights hardly move any more"
         )
     return ""
@@ -82,7 +84,7 @@ def _zeroed_gradients(comparison: Comparison) -> str:
     which = (
         "every gradient"
         if len(moved) == len(comparison.gradients)
-        else (f"{len(moved)} of {len(comparison.gradients)} gradients")
+        else among(len(moved), len(comparison.gradients), "gradient")
     )
     return (
         f"{which} became zero: clipping divided by an infinite norm ({source}), "
@@ -121,8 +123,9 @@ def _escaped(comparison: Comparison) -> str:
         return ""
     worst = max(moved, key=lambda p: (p.new_nan + p.new_inf, p.relative_l2))
     return (
-        f"escaped to weights: {len(moved)} of {len(comparison.parameters)} parameters differ "
-        f"after the update, most {worst.name} (relative L2 {four_digits(worst.relative_l2)})"
+        f"escaped to weights: {among(len(moved), len(comparison.parameters), 'parameter')} "
+        f"{agreed(len(moved), 'differ')} after the update, most {worst.name} "
+        f"(relative L2 {limited(worst.relative_l2)})"
     )
 
 

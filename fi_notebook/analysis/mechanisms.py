@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fi_notebook.analysis.words import four_digits, several
+from fi_notebook.analysis.words import four_digits, several, times
 from fi_notebook.core.masking import DIED_OF, MECHANISMS, Evidence
 from fi_notebook.core.run import EFFECTS, Comparison
 from fi_notebook.core.trace import FLAGS, Trace
@@ -259,12 +259,21 @@ class Death:
 
 
 def deaths(comparison: Comparison) -> list[Death]:
-    """The calls in which an error vanished, in execution order; one for each call."""
+    """The calls in which an error vanished, in execution order; one for each call.
+
+    A call that passes the error on in another of its outputs is none of them.
+    """
     columns = comparison.columns
     found: dict[int, Death] = {}
+    alive = {
+        _call_of(comparison.faulty, int(columns["faulty"][row]))
+        for row in comparison.diverged.tolist()
+        if columns["faulty"][row] >= 0
+    }
     for row in np.flatnonzero(columns["effect"] == _MASKED).tolist():
         call = _call_of(comparison.faulty, int(columns["faulty"][row]))
-        found.setdefault(call, Death(row, MECHANISMS[int(columns["mechanism"][row])]))
+        if call not in alive:
+            found.setdefault(call, Death(row, MECHANISMS[int(columns["mechanism"][row])]))
     return list(found.values())
 
 
@@ -273,30 +282,43 @@ def _call_text(comparison: Comparison, row: int) -> str:
 
 
 def deaths_words(comparison: Comparison, limit: int = 2) -> str:
-    """Where the error died and of what, as a clause; ``""`` where no call masked it."""
+    """Where the error died and of what, as a clause; ``""`` where no call masked it.
+
+    Where it lived on elsewhere, into the loss or the update, it is *part of* the error.
+    """
     found = deaths(comparison)
     if not found:
         return ""
+    died = "part of the error died" if _lived_on(comparison) else "the error died"
     named = found if len(found) <= limit else [found[0], found[-1]]
     told = [f"{_call_text(comparison, d.row)} ({DIED_OF[d.mechanism]})" for d in named]
     if named is found:
-        return f"the error died in {several(told, limit)}"
-    return f"the error died in {len(found)} calls, first in {told[0]}, last in {told[1]}"
+        return f"{died} in {several(told, limit)}"
+    return f"{died} in {len(found)} calls, first in {told[0]}, last in {told[1]}"
+
+
+def _lived_on(comparison: Comparison) -> bool:
+    """Whether anything that the step gives or leaves behind differs."""
+    c = comparison
+    left = (c.loss, *c.gradients, *c.parameters, *c.buffers, *c.optimizer_state)
+    return not all(difference.equal for difference in left)
 
 
 def growth_words(comparison: Comparison) -> str:
     """Where the error grew most and by how much, as a clause; ``""`` where it never did."""
     columns = comparison.columns
     growth = np.where(
-        columns["effect"] == EFFECTS.index("amplified"), np.nan_to_num(columns["growth"]), 0.0
+        columns["effect"] == EFFECTS.index("amplified"),
+        np.nan_to_num(columns["growth"], posinf=np.inf),
+        0.0,
     )
     if not len(growth) or not growth.max() > 1:
         return ""
     row = int(growth.argmax())
-    after, times = float(columns["relative_l2"][row]), float(growth[row])
-    if not np.isfinite(times):
-        return f"the error grew most in {comparison.site(row)} (to {four_digits(after)})"
+    after, factor = float(columns["relative_l2"][row]), float(growth[row])
+    if not np.isfinite(factor):
+        return f"the error grew most in {comparison.site(row)} (without bound)"
     return (
-        f"the error grew most in {comparison.site(row)} ({four_digits(times)} times, "
-        f"from {four_digits(after / times)} to {four_digits(after)})"
+        f"the error grew most in {comparison.site(row)} ({times(factor)}, "
+        f"from {four_digits(after / factor)} to {four_digits(after)})"
     )

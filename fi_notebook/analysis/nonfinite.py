@@ -14,6 +14,7 @@ import numpy as np
 
 from fi_notebook.analysis.words import four_digits, several
 from fi_notebook.core.run import Comparison, Difference, StepRecord
+from fi_notebook.core.words import agreed, among, counted
 
 __all__ = ["first_nonfinite"]
 
@@ -84,8 +85,8 @@ def _tensors(kind: str, differences: Sequence[Difference]) -> str:
     bad = [d.name for d in differences if d.new_nan or d.new_inf]
     if not bad:
         return ""
-    verb = "holds" if len(bad) == 1 else "hold"
-    return f"{len(bad)} of {len(differences)} {kind} {verb} NaN or Inf ({several(bad)})"
+    held = among(len(bad), len(differences), kind.removesuffix("s"))
+    return f"{held} {agreed(len(bad), 'hold')} NaN or Inf ({several(bad)})"
 
 
 def _calls(comparison: Comparison) -> str:
@@ -93,4 +94,5 @@ def _calls(comparison: Comparison) -> str:
     rows = np.flatnonzero((columns["new_nan"] > 0) | (columns["new_inf"] > 0))
     if not len(rows):
         return ""
-    return f"{len(rows)} outputs of calls hold NaN or Inf, first {comparison.site(int(rows[0]))}"
+    first, many = comparison.site(int(rows[0])), counted(len(rows), "output")
+    return f"{many} of calls {agreed(len(rows), 'hold')} NaN or Inf, first {first}"

@@ -24,10 +24,11 @@ from fi_notebook.analysis.mechanisms import deaths_words, growth_words
 from fi_notebook.analysis.nonfinite import first_nonfinite
 from fi_notebook.analysis.outcome_course import COURSE_RULES
 from fi_notebook.analysis.tolerance import DEFAULT, Tolerance
-from fi_notebook.analysis.words import four_digits, several, told_apart
+from fi_notebook.analysis.words import four_digits, limited, several, told_apart
 from fi_notebook.core.fault import FaultPlan
 from fi_notebook.core.run import Comparison, Difference, Injection, NotInjected, Outcome, StepRecord
 from fi_notebook.core.site import PHASES
+from fi_notebook.core.words import agreed, among, counted
 
 __all__ = ["judge"]
 
@@ -114,7 +115,7 @@ def _inactive(e: Evidence) -> Outcome | None:
     numel = int(np.prod(e.first.after.shape, dtype=np.int64))
     return Outcome(
         "inactive",
-        f"{e.struck}, but none of the {numel} elements changed a bit: "
+        f"{e.struck}, but changed no bit of its {counted(numel, 'element')}: "
         "each already had the value that the fault gives it",
         e.strike,
     )
@@ -134,7 +135,7 @@ def _nan(e: Evidence) -> Outcome | None:
     if step <= e.strike:
         return Outcome("nan_immediate", f"{e.struck}, and in the same step {where}{e.hidden}", step)
     late = step - e.strike
-    after = f"{late} step{'s' * (late > 1)} later, in step {step}, {where}"
+    after = f"{counted(late, 'step')} later, in step {step}, {where}"
     return Outcome("nan_delayed", f"{e.struck}; {after}{e.hidden}", step)
 
 
@@ -223,8 +224,8 @@ def _nonfinite_count(difference: Difference) -> int:
 def _changed(e: Evidence) -> Outcome:
     said = [
         _loss_words(e.comparison.loss),
-        _tensor_words("gradients", e.comparison.gradients),
-        _tensor_words("parameters", e.comparison.parameters),
+        _tensor_words("gradient", e.comparison.gradients),
+        _tensor_words("parameter", e.comparison.parameters),
         growth_words(e.comparison),
     ]
     words = "; ".join(text for text in said if text)
@@ -237,8 +238,8 @@ def _tensor_words(kind: str, tensors: Sequence[Difference]) -> str:
         return ""
     worst = max(moved, key=lambda d: (_nonfinite_count(d), d.relative_l2))
     return (
-        f"{len(moved)} of {len(tensors)} {kind} differ, "
-        f"most {worst.name} (relative L2 {four_digits(worst.relative_l2)})"
+        f"{among(len(moved), len(tensors), kind)} {agreed(len(moved), 'differ')}, "
+        f"most {worst.name} (relative L2 {limited(worst.relative_l2)})"
     )
 
 
@@ -246,7 +247,7 @@ def _loss_words(loss: Difference) -> str:
     if loss.equal:
         return "this step's loss is bit-equal to the golden one"
     golden, faulty = told_apart(loss.golden, loss.faulty)
-    apart = four_digits(relative(loss.golden, loss.faulty))
+    apart = limited(relative(loss.golden, loss.faulty))
     return f"the loss is {faulty} instead of {golden} (relative difference {apart})"
 
 

@@ -3,6 +3,8 @@
 four_digits(0.000123456)     '0.0001235'
 four_digits(float("nan"))    'NaN'
 percent(0.05)                '5 %'
+limited(8e44)                'more than a million'
+times(35.0), times(8e44)     '35 times', 'more than a million times'
 several(["a", "b", "c", "d"], 2)   'a, b and 2 more'
 """
 
@@ -11,7 +13,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-__all__ = ["excess", "four_digits", "percent", "several", "told_apart"]
+__all__ = ["excess", "four_digits", "limited", "percent", "several", "times", "told_apart"]
+
+_LARGEST = 1e6
+"""The largest ratio that is told as a number; of a larger one the digits say nothing."""
 
 
 def four_digits(value: float) -> str:
@@ -28,9 +33,19 @@ def percent(share: float) -> str:
     return f"{four_digits(100 * share)} %"
 
 
+def limited(ratio: float) -> str:
+    """A ratio with four significant digits; of a huge one, that it is more than a million."""
+    return "more than a million" if _LARGEST < ratio < math.inf else four_digits(ratio)
+
+
+def times(factor: float) -> str:
+    """How many times larger; *without bound* where an infinity was reached."""
+    return "without bound" if math.isinf(factor) else f"{limited(factor)} times"
+
+
 def excess(share: float) -> str:
     """By how much one number exceeds another: a percentage, or how many times the other."""
-    return percent(share) if share < 10 else f"{four_digits(share)} times its value"
+    return percent(share) if not share >= 10 else f"{limited(share)} times its value"
 
 
 def several(words: Sequence[str], limit: int = 3) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fi_notebook.campaign.results import Results
+from fi_notebook.core.words import agreed, counted
 from fi_notebook.report.table import table
 
 if TYPE_CHECKING:
@@ -85,9 +86,10 @@ def facts(results: Results) -> list[str]:
     early, sliced = (sum(flags) / len(rows) for flags in _shares(results))
     known = {str(sorted(row.environment.items())) for row in rows if row.environment}
     what, way = first.campaign, "were followed along the golden run's tape"
+    made, steps = counted(len(rows), "injection"), int(what.get("steps", 1))
     said = [
-        f"{len(rows):,} injections on {what.get('make_session')}, seed {what.get('seed')}.",
-        f"{what.get('steps')} step(s) were replayed for each.",
+        f"{made} on {what.get('make_session')}, seed {what.get('seed')}.",
+        f"{counted(steps, 'step')} {agreed(steps, 'were')} replayed for each.",
         f"{early:.0%} ended early, since nothing could change any more; {sliced:.0%} {way}.",
         "Intervals are Wilson's, at 95 % confidence; not injected is in no denominator.",
     ]

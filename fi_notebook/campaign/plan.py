@@ -20,6 +20,7 @@ from fi_notebook.campaign.worker import Job
 from fi_notebook.core.fault import Fault
 from fi_notebook.core.site import Site
 from fi_notebook.core.steps import Steps
+from fi_notebook.core.words import counted
 
 __all__ = ["DryRun", "Stop", "chunk_of", "job_of", "key_of"]
 
@@ -52,9 +53,10 @@ class DryRun:
         """A few plain sentences."""
         slow = f"\nEvery fault runs the whole step: {self.why}." if self.why else ""
         return (
-            f"{self.n:,} injections of {self.population:,} possible faults, about "
-            f"{self.seconds:.3g} s in one process.\nA rate will be known to within ± "
-            f"{self.margin:.2%} at 95 % confidence; ± 5 % needs {self.needed:,} injections.{slow}"
+            f"{counted(self.n, 'injection')} of {counted(self.population, 'possible fault')}, "
+            f"about {self.seconds:.3g} s in one process.\nA rate will be known to within ± "
+            f"{self.margin:.2%} at 95 % confidence; ± 5 % needs "
+            f"{counted(self.needed, 'injection')}.{slow}"
         )
 
 

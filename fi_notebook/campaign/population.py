@@ -28,6 +28,7 @@ from fi_notebook.core.fault import Elements
 from fi_notebook.core.lookup import make_sites
 from fi_notebook.core.site import Site, Target
 from fi_notebook.core.trace import FLAGS, Trace
+from fi_notebook.core.words import counted
 from fi_notebook.errors import FaultError, did_you_mean
 
 __all__ = ["ONE", "FaultSpec", "Point", "Population", "Sites", "group_of"]
@@ -219,8 +220,8 @@ class Population:
         if not blocks:
             why = f" ({refusals[0]})" if refusals else ""
             raise CampaignError(
-                f"no fault of the campaign fits any of its {len(rows)} sites{why}; expected sites "
-                "of the golden run that hold floating-point values"
+                f"no fault of the campaign fits any of its {counted(len(rows), 'site')}{why}; "
+                "expected sites of the golden run that hold floating-point values"
             )
         return cls(blocks, trace)
 

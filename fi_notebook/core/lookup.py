@@ -19,6 +19,7 @@ import numpy as np
 from fi_notebook.core.match import CodeFilter, check_modules, module_matches
 from fi_notebook.core.site import PHASES, Frame, Site, Target
 from fi_notebook.core.stats import STATISTICS
+from fi_notebook.core.words import agreed, counted
 from fi_notebook.errors import SiteError, did_you_mean
 
 if TYPE_CHECKING:
@@ -118,10 +119,10 @@ def missing(trace: Trace, target: Target) -> str:
     if not made:
         return f"the step made no call of {target.op!r}{_hint(trace, target)}"
     if target.call is not None and target.call > made:
-        return f"asked for call {target.call} of {target.op}, {made} were made"
+        return f"asked for call {target.call} of {target.op}, {made} {agreed(made, 'were')} made"
     if len(find_rows(trace, target)):
         return ""
-    return f"{target.op} was called {made} times, but none of them fits {str(target)!r}"
+    return f"{target.op} was called {counted(made, 'time')}, but none of them fits {str(target)!r}"
 
 
 def _hint(trace: Trace, target: Target) -> str:

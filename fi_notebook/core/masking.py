@@ -45,7 +45,7 @@ DIED_OF: Mapping[str, str] = {
     "multiplication by zero": "it was multiplied by zero",
     "normalisation": "normalisation takes it out",
     "comparison": "a comparison comes out the same",
-    "selection": "it is in no part that was read",
+    "selection": "it lies outside the part that the call takes",
     "overwritten": "it was overwritten",
     "sign dropped": "only signs changed, and the call drops them",
     "cancelling or rounding": "its parts cancel or are rounded away",

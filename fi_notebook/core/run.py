@@ -19,6 +19,7 @@ from fi_notebook.core.lookup import described, make_sites
 from fi_notebook.core.masking import MECHANISMS
 from fi_notebook.core.site import Site
 from fi_notebook.core.stats import TensorStats
+from fi_notebook.core.words import among, counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -369,8 +370,8 @@ class Run:
 
     def __repr__(self) -> str:
         """How many faults fired, and the outcome; the records are too long to print."""
-        steps = f"{len(self.faulty)} of {len(self.golden)} steps"
-        return f"<Run of {steps}, {len(self.injections)} injections; {self.outcome}>"
+        steps = among(len(self.faulty), len(self.golden), "step")
+        return f"<Run of {steps}, {counted(len(self.injections), 'injection')}; {self.outcome}>"
 
     def __iter__(self) -> Iterator[Injection]:
         """The injections in order."""

@@ -23,6 +23,7 @@ from fi_notebook.core import lookup
 from fi_notebook.core.match import CodeFilter
 from fi_notebook.core.site import Frame, Site, Target
 from fi_notebook.core.stats import STATISTICS, TensorStats
+from fi_notebook.core.words import counted
 from fi_notebook.errors import SiteError
 
 if TYPE_CHECKING:
@@ -159,7 +160,8 @@ class Trace:
     def __repr__(self) -> str:
         """How much was traced; the columns are too long to print."""
         model = self.info.get("model", "a model")
-        return f"<Trace of {model}: {self.call_count} calls, {len(self)} sites>"
+        size = f"{counted(self.call_count, 'call')}, {counted(len(self), 'site')}"
+        return f"<Trace of {model}: {size}>"
 
     @cached_property
     def sites(self) -> SiteList:
@@ -324,4 +326,4 @@ class SiteList(Sequence[Site]):
     def __repr__(self) -> str:
         """How many, and the first few."""
         head = ", ".join(str(site) for site in self[:3])
-        return f"<{len(self)} sites: {head}{', …' if len(self) > 3 else ''}>"
+        return f"<{counted(len(self), 'site')}: {head}{', …' if len(self) > 3 else ''}>"

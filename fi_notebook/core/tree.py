@@ -26,6 +26,7 @@ import numpy as np
 from fi_notebook.core.lookup import line_stacks, make_sites
 from fi_notebook.core.site import OUTSIDE, PHASES, Frame, Site
 from fi_notebook.core.trace import FLAGS, ModuleInfo, Trace
+from fi_notebook.core.words import counted
 from fi_notebook.errors import did_you_mean
 
 __all__ = ["KINDS", "VIEWS", "Node", "build_tree"]
@@ -58,6 +59,31 @@ class Node:
     detail: str = ""
     folded: bool = False
     _trace: Trace | None = field(default=None, repr=False)
+
+    def __repr__(self) -> str:
+        """Its name, its calls, and how many nodes stand right below it."""
+        what = " ".join(part for part in (self.kind, self.name, self.detail) if part)
+        return f"<Node {what}: {counted(self.calls, 'call')}, {len(self.children)} below>"
+
+    def __str__(self) -> str:
+        """The node and what is below it, one line each, three levels deep."""
+        shown = [(f"{'  ' * level}{node.label}", node.calls) for level, node in self.outline(3)]
+        width = max(len(name) for name, _ in shown)
+        return "\n".join(f"{name:{width}}  {counted(calls, 'call')}" for name, calls in shown)
+
+    @property
+    def label(self) -> str:
+        """Name and detail in one line: ``conv1  Conv2d``."""
+        return f"{self.name}  {self.detail}".rstrip()
+
+    def outline(self, depth: int) -> Iterator[tuple[int, Node]]:
+        """The node and what is below it to some depth, each with its level, parents first."""
+        waiting = [(0, self)]
+        while waiting:
+            level, node = waiting.pop()
+            yield level, node
+            if level < depth:
+                waiting += [(level + 1, child) for child in reversed(node.children)]
 
     @property
     def calls(self) -> int:

@@ -18,6 +18,7 @@ from fi_notebook import faults
 from fi_notebook.core.fault import Fault
 from fi_notebook.core.match import CodeFilter
 from fi_notebook.core.site import PHASES
+from fi_notebook.core.words import agreed
 from fi_notebook.engine.collectives import qualified_operator
 from fi_notebook.engine.filters import ModuleFilter
 from fi_notebook.engine.intercept import OPTIMIZER, Call, Watch
@@ -199,7 +200,8 @@ class Aim:
             unseen = "" if target.counted or self.watch.clock.one_step else f" ({_UNCOUNTED})"
             return f"no call of {target.op!r} was made in step {fault.steps}{hint}{unseen}"
         if target.call is not None and self.reached < target.call:
-            return f"asked for call {target.call} of {target.op}, {self.reached} were made"
+            made = f"{self.reached} {agreed(self.reached, 'were')} made"
+            return f"asked for call {target.call} of {target.op}, {made}"
         if self.last_output:
             return f"asked for {str(target)!r}; the last output of that call is {self.last_output}"
         if fault.probability < 1:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from fi_notebook import faults
+from fi_notebook.core.words import counted
 from fi_notebook.engine.aim import Aim
 from fi_notebook.engine.collectives import (
     COLLECTIVES,
@@ -112,7 +113,8 @@ class RankStriker:
         if aim.of_ranks and wanted is not None:
             group = Group.of(given)
             if wanted >= group.size:
-                aim.refusal = f"{site} has {group.size} ranks, there is no rank {wanted} in it"
+                size = counted(group.size, "rank")
+                aim.refusal = f"{site} has {size}, there is no rank {wanted} in it"
             elif wanted != group.rank:
                 aim.refusal = f"it is for rank {wanted} of the group, this is rank {group.rank}"
             if wanted != group.rank:

@@ -19,6 +19,7 @@ from typing import Any
 
 import torch
 
+from fi_notebook.core.words import counted
 from fi_notebook.errors import FaultError
 from fi_notebook.faults.elements import (
     Indices,
@@ -182,7 +183,7 @@ def _fit_run(argument: tuple[int, int | None], _dtype: str, shape: Shape) -> Non
     length, start = argument
     last = prod(shape) - length
     if last < 0:
-        raise FaultError(f"run of {length}: the tensor has {prod(shape)} elements")
+        raise FaultError(f"run of {length}: the tensor has {counted(prod(shape), 'element')}")
     if start is not None and start > last:
         raise FaultError(f"run of {length} from {start}: valid starts are 0 to {last}")
 

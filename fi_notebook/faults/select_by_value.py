@@ -21,6 +21,7 @@ from typing import Any
 
 import torch
 
+from fi_notebook.core.words import counted
 from fi_notebook.errors import FaultError
 from fi_notebook.faults.bits import format_of
 from fi_notebook.faults.elements import (
@@ -78,7 +79,9 @@ def _choose_top(k: int, tensor: torch.Tensor, _generator: torch.Generator) -> In
 
 def _fit_top(k: int, _dtype: str, shape: Shape) -> None:
     if k > prod(shape):
-        raise FaultError(f"top {k}: the tensor of shape {shape} has {prod(shape)} elements")
+        raise FaultError(
+            f"top {k}: the tensor of shape {shape} has {counted(prod(shape), 'element')}"
+        )
 
 
 # where

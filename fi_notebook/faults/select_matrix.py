@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 
+from fi_notebook.core.words import counted
 from fi_notebook.errors import FaultError
 from fi_notebook.faults.elements import (
     Indices,
@@ -120,7 +121,7 @@ def _check_box(name: str, box: _Box, shape: Shape) -> list[int]:
     sizes, at = box
     if len(sizes) > len(shape):
         raise FaultError(
-            f"{name} of {sizes}: the tensor of shape {shape} has {len(shape)} dimensions"
+            f"{name} of {sizes}: the tensor of shape {shape} has {counted(len(shape), 'dimension')}"
         )
     full = [1] * (len(shape) - len(sizes)) + sizes
     if any(extent > size for extent, size in zip(full, shape, strict=True)):

@@ -27,6 +27,7 @@ from fi_notebook.faults.tensors import take
 __all__ = ["positions", "taken_from"]
 
 MOVES = "Moves values as they are; every dtype works."
+STALE = "a buffer that is read before it is written anew: a lost or late write, a missing wait"
 ADDRESS = "He et al., ISCA'23: the right value of another element"
 
 
@@ -53,7 +54,7 @@ def taken_from(source: torch.Tensor | None, ctx: Context, name: str) -> torch.Te
     return take(source, ctx.indices).to(ctx.tensor.device)
 
 
-@register("stale", group="wrong data", needs=("previous",), integers=MOVES, source=ADDRESS)
+@register("stale", group="wrong data", needs=("previous",), integers=MOVES, source=STALE)
 def stale(_values: torch.Tensor, ctx: Context) -> torch.Tensor:
     """Replaces values by those that this site had in the previous call or step."""
     return taken_from(ctx.previous, ctx, "stale")

@@ -8,6 +8,7 @@ from math import prod
 from fi_notebook.core.fault import Fault, FaultPlan
 from fi_notebook.core.run import Injection, NotInjected
 from fi_notebook.core.steps import Steps
+from fi_notebook.core.words import among, counted
 
 __all__ = ["missed_steps", "report_lines"]
 
@@ -17,14 +18,14 @@ def report_lines(
 ) -> list[str]:
     """What fired, step by step, and what did not, with the reason."""
     came = f"training came to step {step}" if begun else "no step was made"
-    lines = [f"{len(injections)} injections, {came}"]
+    lines = [f"{counted(len(injections), 'injection')}, {came}"]
     lines += [_line(injection) for injection in injections]
     return lines + [f"  {one.fault} was not injected: {one.reason}" for one in missed]
 
 
 def _line(injection: Injection) -> str:
     size = prod(injection.site.shape)
-    what = f"{injection.changed} of {size} elements changed"
+    what = f"{among(injection.changed, size, 'element')} changed"
     note = f"; {injection.note}" if injection.note else ""
     return f"  step {injection.step}: {injection.fault} struck {injection.site}, {what}{note}"
 

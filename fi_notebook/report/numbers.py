@@ -20,8 +20,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fi_notebook.analysis.words import four_digits, percent
+from fi_notebook.analysis.words import four_digits, percent, times
 from fi_notebook.core.run import Comparison, ElementChange
+from fi_notebook.core.words import among
 
 __all__ = [
     "Layout",
@@ -193,8 +194,8 @@ def _field(bit: int, dtype: str) -> str:
 
 
 def share(count: int, total: int, what: str = "") -> str:
-    """A count among a total: ``1 of 8,192 outputs (0.01221 %)``."""
-    of = f"{count:,} of {total:,} {what}".rstrip()
+    """A count among a total: ``1 of 8,192 outputs (0.01221 %)``; ``what`` is one of them."""
+    of = among(count, total, what) if what else f"{count:,} of {total:,}"
     return f"{of} ({percent(count / total)})" if 0 < count < total else of
 
 
@@ -220,5 +221,5 @@ def effect_text(comparison: Comparison, row: int) -> str:
     if effect == "masked":
         return f"masked: {comparison.mechanism(row)}"
     if effect == "amplified" and np.isfinite(growth):
-        return f"amplified {four_digits(growth)} times"
+        return f"amplified {times(growth)}"
     return effect

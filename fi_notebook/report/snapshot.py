@@ -18,6 +18,7 @@ from fi_notebook.core.fault import FaultPlan
 from fi_notebook.core.run import Injection, Run
 from fi_notebook.core.trace import Trace
 from fi_notebook.core.tree import Node
+from fi_notebook.core.words import counted
 from fi_notebook.report.payload import shortened
 
 __all__ = ["LARGEST", "snapshot_html", "snapshot_text"]
@@ -44,7 +45,7 @@ def snapshot_html(trace: Trace | None, plan: FaultPlan, run: Run | None) -> str:
     """The exploration as static HTML."""
     parts = [_STYLE, '<div class="fi-snapshot">', *_run_html(run), *_plan_html(plan, run)]
     if trace is not None:
-        title = f"{trace.call_count} calls, {len(trace)} sites"
+        title = f"{counted(trace.call_count, 'call')}, {counted(len(trace), 'site')}"
         parts += [f"<p><b>{title}</b></p>", *_tree_html(trace)]
     parts.append("</div>")
     text = "\n".join(parts)
@@ -71,7 +72,7 @@ def _run_html(run: Run | None) -> Iterator[str]:
 
 def _injection_html(injection: Injection) -> Iterator[str]:
     where = f"{injection.site} in step {injection.step}"
-    yield f"<p><code>{escape(where)}</code>: {injection.changed} elements changed</p>"
+    yield f"<p><code>{escape(where)}</code>: {counted(injection.changed, 'element')} changed</p>"
     rows = [
         (str(list(change.index)), f"{change.before:.6g}", f"{change.after:.6g}", *_bits(change))
         for change in injection.elements[:_MOST_CHANGES]
@@ -133,7 +134,7 @@ def snapshot_text(trace: Trace | None, plan: FaultPlan, run: Run | None) -> str:
     """The exploration in a few lines of text."""
     lines = ["fi_notebook explorer"]
     if trace is not None:
-        lines.append(f"{trace.call_count} calls, {len(trace)} sites")
+        lines.append(f"{counted(trace.call_count, 'call')}, {counted(len(trace), 'site')}")
     lines += [str(fault) for fault in plan]
     if run is not None:
         lines.append(str(run.outcome))

@@ -23,7 +23,7 @@ import numpy as np
 
 from fi_notebook.analysis.course import pairs, relative
 from fi_notebook.analysis.mechanisms import deaths_words, growth_words
-from fi_notebook.analysis.words import percent, told_apart
+from fi_notebook.analysis.words import excess, told_apart
 from fi_notebook.core.detection import Detection
 from fi_notebook.core.run import (
     EFFECTS,
@@ -34,6 +34,7 @@ from fi_notebook.core.run import (
     StepRecord,
 )
 from fi_notebook.core.tree import Node
+from fi_notebook.core.words import agreed, among, counted
 from fi_notebook.report.heat import HeatTable, by_module, by_rank
 from fi_notebook.report.names import cleaned, shortened
 from fi_notebook.report.numbers import effect_text, number, size
@@ -72,22 +73,18 @@ def tree(node: Node, depth: int = 3) -> str:
         node: The root, from `Trace.tree`.
         depth: How many levels below the root to show.
     """
-    lines = list(_tree_lines(node, depth, 0))
+    lines = [
+        (_tree_line(below, level, last=level == depth), counted(below.calls, "call"))
+        for level, below in node.outline(depth)
+    ]
     return table(("", ""), lines, right={1})
 
 
-def _tree_lines(node: Node, depth: int, level: int) -> Iterable[tuple[str, str]]:
+def _tree_line(node: Node, level: int, *, last: bool) -> str:
     name = f"{'  ' * level}{shortened(node.name, 44)}"
     detail = f"  {shortened(node.detail, 24)}" if node.detail else ""
-    hidden = f"  (+{len(node.children)} below)" if node.children and depth == 0 else ""
-    yield f"{name}{detail}{hidden}", _plural(node.calls, "call")
-    if depth > 0:
-        for child in node.children:
-            yield from _tree_lines(child, depth - 1, level + 1)
-
-
-def _plural(count: int, word: str) -> str:
-    return f"{count:,} {word}{'s' * (count != 1)}"
+    hidden = f"  (+{len(node.children)} below)" if node.children and last else ""
+    return f"{name}{detail}{hidden}"
 
 
 def propagation(comparison: Comparison, limit: int = 20) -> str:
@@ -98,7 +95,8 @@ def propagation(comparison: Comparison, limit: int = 20) -> str:
         limit: How many rows to show.
     """
     rows = np.flatnonzero(comparison.columns["effect"] != EFFECTS.index("equal"))
-    head = f"{len(comparison.diverged):,} of {len(comparison):,} outputs differ"
+    differing = len(comparison.diverged)
+    head = f"{among(differing, len(comparison), 'output')} {agreed(differing, 'differ')}"
     if not len(rows):
         return f"{head}; every output of every call is bit-equal"
     kept = _first_and_worst(comparison, rows, limit)
@@ -167,14 +165,14 @@ def gradients(comparison: Comparison, limit: int = 20) -> str:
 def _scalar(difference: Difference) -> str:
     if difference.equal:
         return f"{difference.name}: bit-equal"
-    far = percent(relative(difference.golden, difference.faulty))
+    far = excess(relative(difference.golden, difference.faulty))
     values = " → ".join(told_apart(difference.golden, difference.faulty))
-    return f"{difference.name}: {values} ({far} apart)"
+    return f"{difference.name}: {values} (apart by {far})"
 
 
 def _differences(kind: str, found: Sequence[Difference], limit: int) -> str:
     moved = [d for d in found if not d.equal]
-    head = f"{kind}: {len(moved):,} of {len(found):,} differ"
+    head = f"{kind}: {len(moved):,} of {len(found):,} {agreed(len(moved), 'differ')}"
     worst = sorted(moved, key=lambda d: (-(d.new_nan + d.new_inf), -d.relative_l2))[:limit]
     rows = [
         [
@@ -230,8 +228,8 @@ def training(run: Run, limit: int = 24) -> str:
     body = table(header, shown, right=set(range(len(header))))
     legend = "* a fault struck; distance: relative L2 of all parameters from the golden run"
     missing = len(run.golden) - len(both)
-    lost = f"\nthe faulty run made {missing} steps fewer than the golden run" if missing else ""
-    return f"{body}\n{legend}{lost}"
+    fewer = f"\nthe faulty run made {counted(missing, 'step')} fewer than the golden run"
+    return f"{body}\n{legend}{fewer if missing else ''}"
 
 
 def _pair_names(name: str) -> tuple[str, str]:

@@ -18,6 +18,7 @@ import numpy as np
 
 from fi_notebook.core.run import Injection
 from fi_notebook.core.stats import STATISTICS
+from fi_notebook.core.words import counted
 from fi_notebook.report.arrays import values_of
 from fi_notebook.report.names import cleaned
 from fi_notebook.report.numbers import (
@@ -61,7 +62,7 @@ def tensor_diff(injection: Injection, limit: int = 8) -> str:
     where = ", ".join(cleaned(part) for part in (site.phase, site.module) if part)
     parts = [
         f"{cleaned(injection.fault)} at {cleaned(site)} ({where}) in step {injection.step}",
-        f"changed {share(injection.changed, numel, 'elements')}",
+        f"changed {share(injection.changed, numel, 'element')}",
         f"{site.dtype}, {shape_text(injection.before.shape)}, {injection.kind}",
         injection.note,
         _statistics(injection),
@@ -106,7 +107,7 @@ def _elements(injection: Injection, limit: int) -> str:
         ]
     text = table(("element", "", "value", "hex", field_names(dtype), ""), rows, right={2})
     left = injection.changed - len(shown)
-    return f"{text}\n… and {left:,} more changed elements" if left > 0 else text
+    return f"{text}\n… and {counted(left, 'more changed element')}" if left > 0 else text
 
 
 def difference_heatmap(injection: Injection, limit: int = 8) -> str:

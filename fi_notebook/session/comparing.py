@@ -22,6 +22,7 @@ from fi_notebook.analysis.align import align
 from fi_notebook.analysis.compare import build
 from fi_notebook.core.run import Comparison, Difference
 from fi_notebook.core.trace import Trace
+from fi_notebook.core.words import agreed, counted
 from fi_notebook.engine.measure import difference, differences, wide
 from fi_notebook.engine.replay import Setup, StepResult, TrainingState
 from fi_notebook.engine.stats import euclidean_norm
@@ -114,7 +115,10 @@ def _without_noise(
     }
     for name in ("loss", "gradient_norm"):
         changed[name] = _within(getattr(compared, name), (getattr(noise, name),), margin)
-    said = f"{quiet} outputs differ by no more than golden from golden and count as equal"
+    said = (
+        f"{counted(quiet, 'output')} {agreed(quiet, 'differ')} by no more than golden from golden "
+        f"and {agreed(quiet, 'count')} as equal"
+    )
     return replace(compared, **changed, notes=(*compared.notes, said) if quiet else compared.notes)
 
 

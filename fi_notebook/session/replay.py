@@ -26,6 +26,7 @@ from fi_notebook.analysis.words import several
 from fi_notebook.core.fault import FaultPlan
 from fi_notebook.core.run import Comparison, NotInjected, Run, StepRecord
 from fi_notebook.core.trace import FLAGS
+from fi_notebook.core.words import among
 from fi_notebook.engine.replay import Setup, StepResult, run_step
 from fi_notebook.engine.snapshot import Generators
 from fi_notebook.engine.store import ValueStore
@@ -357,7 +358,7 @@ def _messages(golden: _Course, faulty: _Course, noise: Comparison) -> tuple[str,
     said = []
     if not noise.equal:
         rows = noise.diverged
-        share = f"{len(rows)} of {len(noise)} sites"
+        share = among(len(rows), len(noise), "site")
         names = several([str(noise.site(int(row))) for row in rows[:_NAMED]], _NAMED)
         more = f" and {len(rows) - _NAMED} more" if len(rows) > _NAMED else ""
         said.append(f"golden against golden is not bit-equal at {share}: {names}{more}")

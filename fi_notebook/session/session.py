@@ -29,6 +29,7 @@ from fi_notebook.analysis.tolerance import DEFAULT, Tolerance
 from fi_notebook.core.run import Run
 from fi_notebook.core.site import Site
 from fi_notebook.core.trace import Trace
+from fi_notebook.core.words import counted
 from fi_notebook.engine.replay import Setup, takes_step_number
 from fi_notebook.engine.source import SourceStacks
 from fi_notebook.engine.store import budget_of
@@ -126,7 +127,7 @@ class Session(Planned):
 
     def __repr__(self) -> str:
         """How much was traced and armed."""
-        traced = "not traced" if self.golden is None else f"{self.golden.call_count} calls"
+        traced = "not traced" if self.golden is None else counted(self.golden.call_count, "call")
         return f"<Session of {type(self.model).__name__}: {traced}, {len(self.plan)} armed>"
 
     def kept(self, site: Site | str) -> torch.Tensor | None:

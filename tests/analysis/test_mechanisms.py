@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -8,7 +10,7 @@ from fi_notebook.analysis.compare import build
 from fi_notebook.analysis.mechanisms import Death, deaths, deaths_words, growth_words
 from fi_notebook.core.masking import DIED_OF, MECHANISMS, Evidence
 from fi_notebook.core.run import COMPARISON_COLUMNS, Comparison
-from tests.records import EQUAL_LOSS
+from tests.records import CHANGED_LOSS, EQUAL_LOSS
 from tests.traces import Call
 from tests.traces import build as trace_of
 
@@ -98,6 +100,34 @@ def test_many_deaths_are_told_by_the_first_and_the_last() -> None:
     assert deaths_words(compared) == (
         f"the error died in 3 calls, first in relu*1 ({DIED_OF['ReLU at zero']}), "
         f"last in argmax*1 ({DIED_OF['comparison']})"
+    )
+
+
+def test_a_call_that_passes_the_error_on_in_another_output_is_no_death() -> None:
+    """Max pooling masks its values, while its indices differ: the error is not gone there."""
+    trace = trace_of(
+        Call("addmm", "fc"),
+        Call("max_pool2d_with_indices", "pool", inputs=(0,), outputs=((2, 3), (2, 3))),
+    )
+    measures = {"changed": np.array([1, 0, 1.0]), "relative_l2": np.array([0.5, 0, 0.1])}
+    compared = build(trace, trace, align(trace, trace), measures, loss=EQUAL_LOSS)
+    assert (compared.effect(1), compared.effect(2)) == ("masked", "attenuated")
+    assert deaths_words(compared) == ""
+
+
+def test_an_error_that_lives_on_elsewhere_died_in_part() -> None:
+    """A ReLU masks it, the loss differs all the same."""
+    compared = replace(masked("relu"), loss=CHANGED_LOSS)
+    assert deaths_words(compared).startswith("part of the error died in relu*1 (")
+
+
+def test_growth_beyond_a_million_is_told_in_words() -> None:
+    """From 1e-7 to 8e37 is 8e44 times."""
+    trace = trace_of(Call("addmm", "fc"), Call("log", "act", inputs=(0,)))
+    measures = {"changed": np.array([6, 6.0]), "relative_l2": np.array([1e-7, 8e37])}
+    compared = build(trace, trace, align(trace, trace), measures, loss=EQUAL_LOSS)
+    assert growth_words(compared) == (
+        "the error grew most in log*1:0 (more than a million times, from 1e-07 to 8e+37)"
     )
 
 

@@ -71,7 +71,7 @@ def test_inactive_struck_but_changed_nothing() -> None:
     same = injection(after=(0.0, 0.5, 1.0, 2.0, 0.0, 3.0))
     outcome = case(injections=(same,))
     assert outcome.name == "inactive"
-    assert "none of the 6 elements changed a bit" in outcome.reason
+    assert "but changed no bit of its 6 elements: " in outcome.reason
 
 
 def test_nan_immediate_in_the_struck_step() -> None:
@@ -134,8 +134,8 @@ def test_masked_exact_names_the_last_call_that_differs() -> None:
     outcome = case(comparison=comparison({"relu*2:0": 0.01}))
     assert outcome == Outcome(
         "masked_exact",
-        "f1 struck relu*2:0 in step 0; the error died in nll_loss_forward*1 (it is in no part "
-        "that was read); the last call that differs is relu*2:0, and every later "
+        "f1 struck relu*2:0 in step 0; the error died in nll_loss_forward*1 (it lies outside the "
+        "part that the call takes); the last call that differs is relu*2:0, and every later "
         "call and the whole update are bit-equal to the golden run",
         0,
     )
@@ -198,7 +198,7 @@ def test_changed_says_what_changed_in_one_step() -> None:
     assert case().name == "changed"
     assert case().reason == (
         "f1 struck relu*2:0 in step 0; this step's loss is bit-equal to the golden one; "
-        "1 of 1 parameters differ, most fc.weight (relative L2 0.001)"
+        "1 of 1 parameter differs, most fc.weight (relative L2 0.001)"
     )
     other = case(
         comparison=comparison(SPREAD, loss=CHANGED_LOSS, parameters=(MOVED,)),

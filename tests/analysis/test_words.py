@@ -5,7 +5,15 @@ from math import inf, nan
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fi_notebook.analysis.words import excess, four_digits, percent, several, told_apart
+from fi_notebook.analysis.words import (
+    excess,
+    four_digits,
+    limited,
+    percent,
+    several,
+    times,
+    told_apart,
+)
 
 
 def test_numbers_have_four_significant_digits() -> None:
@@ -13,7 +21,15 @@ def test_numbers_have_four_significant_digits() -> None:
     cases = [(0.000123456, "0.0001235"), (nan, "NaN"), (inf, "Inf"), (-inf, "-Inf"), (3.0, "3")]
     assert [four_digits(value) for value, _ in cases] == [text for _, text in cases]
     assert percent(0.0523456) == "5.235 %"
-    assert (excess(1.5), excess(4e30)) == ("150 %", "4e+30 times its value")
+    assert (excess(1.5), excess(12)) == ("150 %", "12 times its value")
+
+
+def test_huge_ratios_are_not_told_by_their_digits() -> None:
+    """8e44 times says no more than a million times; an infinite factor is without bound."""
+    assert (limited(1e6), limited(8e44), limited(inf)) == ("1e+06", "more than a million", "Inf")
+    assert (times(36.36), times(8e44)) == ("36.36 times", "more than a million times")
+    assert times(inf) == "without bound"
+    assert excess(4e30) == "more than a million times its value"
 
 
 def test_two_numbers_are_told_apart() -> None:

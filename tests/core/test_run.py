@@ -88,7 +88,7 @@ def test_what_became_of_each_fault(forked: Comparison) -> None:
     run = Run(
         plan=FaultPlan(faults),
         injections=(injection("f1", 0), injection("f1", 3), injection("f2", 0)),
-        not_injected=(NotInjected("f3", "asked for call 7 of relu, 1 were made"),),
+        not_injected=(NotInjected("f3", "asked for call 7 of relu, 1 was made"),),
         comparison=forked,
         outcome=Outcome("changed", "the loss moved."),
         golden=(),

@@ -130,6 +130,19 @@ def test_an_optimizer_call_on_a_shared_parameter_goes_to_its_module() -> None:
     assert outline(trace.tree()) == "step 2\n  encoder 1\n    add_ 1\n  (outside) 1\n    add_ 1"
 
 
+def test_a_node_is_printed_as_a_tree_and_shown_in_one_line(trace: Trace) -> None:
+    """Names, classes and calls below each other; the repr says how many nodes stand below."""
+    node = trace.tree().children[0].children[2]
+    assert repr(node) == "<Node module act ReLU: 4 calls, 3 below>"
+    assert str(node).splitlines() == [
+        "act  ReLU             4 calls",
+        "  relu                2 calls",
+        "  detach              1 call",
+        "  threshold_backward  1 call",
+    ]
+    assert [level for level, _ in node.outline(0)] == [0]
+
+
 def test_an_empty_step_is_a_tree_too() -> None:
     """No call, no child but the modules."""
     for by in VIEWS:

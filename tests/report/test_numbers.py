@@ -102,7 +102,8 @@ def test_the_smallest_normal_numbers() -> None:
 
 def test_shares_shapes_and_indices() -> None:
     """1 / 8192 is 0.0122 %; all and nothing need no percentage."""
-    assert numbers.share(1, 8192, "outputs") == "1 of 8,192 outputs (0.01221 %)"
+    assert numbers.share(1, 8192, "output") == "1 of 8,192 outputs (0.01221 %)"
+    assert numbers.share(1, 1, "output") == "1 of 1 output"
     assert numbers.share(0, 6) == "0 of 6"
     assert numbers.share(0, 0) == "0 of 0"
     assert numbers.shape_text((16, 8)) == "16 × 8"

@@ -113,7 +113,7 @@ def test_training_marks_the_struck_step() -> None:
     records = run(golden=steps([2.5, 2.4]), faulty=steps([3.0], distances=0.25))
     lines = text.training(records).splitlines()
     assert lines[1].split() == ["*", "0", "2.5", "3", "1", "1", "0.25"]
-    assert lines[-1] == "the faulty run made 1 steps fewer than the golden run"
+    assert lines[-1] == "the faulty run made 1 step fewer than the golden run"
     assert text.training(run(golden=(), faulty=())) == "no step was completed"
 
 

@@ -130,7 +130,7 @@ def test_what_a_cell_shows_is_short() -> None:
     fault = session.arm("relu*1:0", "zero")
     run = session.replay()
     assert repr(fault) == "<Fault f1: zero() at relu*1:0, step 0>"
-    assert repr(run).startswith("<Run of 1 of 1 steps, 1 injections; changed: f1 struck relu*1:0")
+    assert repr(run).startswith("<Run of 1 of 1 step, 1 injection; changed: f1 struck relu*1:0")
     assert repr(run.outcome).startswith("<Outcome changed: ")
     assert repr(run.injections[0].site).startswith("<Site relu*1:0 forward ")
     assert all("\n" not in repr(each) for each in (fault, run, run.outcome))

@@ -17,6 +17,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from fi_notebook.core.run import OUTCOMES
+from fi_notebook.core.words import counted
 from fi_notebook.report.figures.look import (
     DOT,
     FAULTY,
@@ -89,7 +90,7 @@ def heat_map(columns: Columns, *, dark: bool = False) -> go.Figure:
     set_title(
         figure,
         "Harm by layer and bit",
-        f"{int(made.sum()):,} injections{DOT}bit 0 is the least significant{DOT}"
+        f"{counted(int(made.sum()), 'injection')}{DOT}bit 0 is the least significant{DOT}"
         "empty where none was made",
         dark=dark,
     )
@@ -129,7 +130,8 @@ def outcomes(columns: Columns, by: str = "layer", *, dark: bool = False) -> go.F
     set_title(
         figure,
         f"Outcomes by {plain(by)}",
-        f"{int(kept.sum()):,} injections{DOT}{int((~kept).sum()):,} not injected, left out",
+        f"{counted(int(kept.sum()), 'injection')}{DOT}"
+        f"{int((~kept).sum()):,} not injected, left out",
         dark=dark,
         room=110,
     )
@@ -168,7 +170,7 @@ def timeline(columns: Columns, *, dark: bool = False) -> go.Figure:
     set_title(
         figure,
         "Harm along the step",
-        f"{len(places)} sites in execution order{DOT}share of injections that do harm",
+        f"{counted(len(places), 'site')} in execution order{DOT}share of injections that do harm",
         dark=dark,
     )
     figure.update_xaxes(title="site, in execution order")

@@ -19,6 +19,7 @@ import plotly.graph_objects as go
 from fi_notebook.core.detection import Detection
 from fi_notebook.core.run import EFFECTS, Comparison
 from fi_notebook.core.site import PHASES, Site
+from fi_notebook.core.words import agreed, among, counted
 from fi_notebook.report.arrays import keep_extremes
 from fi_notebook.report.figures.look import (
     DOT,
@@ -63,7 +64,7 @@ def propagation(
         dark: Whether the page is dark.
     """
     total, differing = len(comparison), len(comparison.diverged)
-    title = f"{differing:,} of {total:,} outputs differ"
+    title = f"{among(differing, total, 'output')} {agreed(differing, 'differ')}"
     effects = comparison.columns["effect"]
     rows = np.flatnonzero(effects != EFFECTS.index("equal"))
     if not len(rows):
@@ -100,7 +101,7 @@ def _subtitle(comparison: Comparison, count: int, drawn: int) -> str:
     sampled = int((~comparison.columns["exact"]).sum())
     said = [f"first: {short(comparison.first)}" if comparison.first else "masked everywhere"]
     if sampled:
-        said.append(f"{sampled:,} outputs judged on a sample or statistics")
+        said.append(f"{counted(sampled, 'output')} judged on a sample or statistics")
     if drawn < count:
         said.append(f"{drawn:,} of {count:,} drawn, extremes kept")
     if comparison.structural:

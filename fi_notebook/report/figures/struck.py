@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fi_notebook.core.run import ElementChange, Injection
+from fi_notebook.core.words import among
 from fi_notebook.report.arrays import values_of
 from fi_notebook.report.figures.look import DOT, plain, short
 from fi_notebook.report.numbers import shape_text
@@ -20,7 +21,7 @@ def title_of(injection: Injection, what: str) -> str:
 def changed_words(injection: Injection) -> str:
     """How many elements changed: the first clause of every subtitle."""
     numel = int(np.prod(injection.before.shape, dtype=np.int64))
-    return f"{injection.changed:,} of {numel:,} elements changed"
+    return f"{among(injection.changed, numel, 'element')} changed"
 
 
 def values_and_note(injection: Injection) -> tuple[np.ndarray, np.ndarray, str]:

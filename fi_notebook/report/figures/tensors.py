@@ -10,6 +10,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from fi_notebook.core.run import ElementChange, Injection
+from fi_notebook.core.words import among
 from fi_notebook.report.arrays import Values, fold, keep_extremes, largest_in_blocks, values_of
 from fi_notebook.report.figures.look import (
     DOT,
@@ -148,7 +149,7 @@ def _dimensions(shape: tuple[int, ...]) -> tuple[str, str]:
     split = 2 if len(shape) >= 4 else len(shape) - 1
     names = [str(n) for n in range(len(shape))]
     titles = [
-        f"dim{'s' * (len(part) > 1)} {', '.join(part)} ({shape_text(shape[start:end])})"
+        f"{'dim' if len(part) == 1 else 'dims'} {', '.join(part)} ({shape_text(shape[start:end])})"
         for part, start, end in ((names[:split], 0, split), (names[split:], split, len(shape)))
     ]
     return titles[0], titles[1]
@@ -174,7 +175,7 @@ def scatter(injection: Injection, *, dark: bool = False) -> go.Figure:
         figure.add_trace(_cloud(name, before[kept], after[kept], scale, ends, len(rows)))
     _set_lanes(figure, scale, ends)
     if drawn < len(before):
-        note += f"{DOT}{drawn:,} of {len(before):,} points drawn, extremes kept"
+        note += f"{DOT}{among(drawn, len(before), 'point')} drawn, extremes kept"
     figure.update_layout(height=380)
     set_title(figure, title_of(injection, "golden against faulty"), note, dark=dark)
     return figure

@@ -19,6 +19,7 @@ from plotly.subplots import make_subplots
 
 from fi_notebook.analysis.words import told_apart
 from fi_notebook.core.run import Run, StepRecord
+from fi_notebook.core.words import among
 from fi_notebook.report.figures.look import (
     DOT,
     FAULTY,
@@ -75,7 +76,7 @@ def _whole_ticks(steps: Sequence[int]) -> dict[str, int]:
 
 
 def _subtitle(run: Run, struck: Sequence[int]) -> str:
-    said = [f"{len(run.faulty):,} of {len(run.golden):,} steps made"]
+    said = [f"{among(len(run.faulty), len(run.golden), 'step')} made"]
     if struck:
         said.append(f"dotted: a fault struck (first in step {struck[0]})")
     if len(struck) > 20:

@@ -11,6 +11,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from fi_notebook.core.run import Comparison, Difference
+from fi_notebook.core.words import agreed, among
 from fi_notebook.report.figures.look import FAULTY, GOLDEN, heat, message, set_title, short
 from fi_notebook.report.heat import HeatTable, by_module, by_rank
 from fi_notebook.report.numbers import number, share
@@ -32,7 +33,7 @@ def gradients(comparison: Comparison, *, dark: bool = False) -> go.Figure:
     """
     pairs = _pairs(comparison)
     moved = sum(not gradient.equal for gradient in comparison.gradients)
-    title = f"gradients: {moved:,} of {len(comparison.gradients):,} differ"
+    title = f"gradients: {moved:,} of {len(comparison.gradients):,} {agreed(moved, 'differ')}"
     if not pairs:
         return message(title, "the step left no gradients", dark=dark)
     kept = _worst(pairs)
@@ -156,7 +157,7 @@ def tree_heat(comparison: Comparison, *, dark: bool = False) -> go.Figure:
     left_out = len(table.rows) - len(keep)
     said = "largest relative L2 at or below each module · = is bit-equal"
     if left_out:
-        said += f" · {left_out} of {len(table.rows)} modules with smaller errors left out"
+        said += f" · {among(left_out, len(table.rows), 'module')} with smaller errors left out"
     return _heat_figure(table.take(keep), "where the error went, by module", said, dark=dark)
 
 

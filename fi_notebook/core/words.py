@@ -1,0 +1,53 @@
+"""Counts as they stand in a sentence.
+
+    counted(1, "call")               '1 call'
+    counted(2000, "call")            '2,000 calls'
+    among(1, 6, "element")           '1 of 6 elements'
+    among(1, 1, "element")           '1 of 1 element'
+    agreed(1, "differ")              'differs'
+
+Limits: nouns take an s, or an es after s, x, ch and sh; no other plural is known.
+"""
+
+from __future__ import annotations
+
+__all__ = ["agreed", "among", "counted"]
+
+
+def counted(count: int, noun: str) -> str:
+    """A number and its noun, in the singular for 1.
+
+    Args:
+        count: How many.
+        noun: What they are, in the singular; may have words before it: ``new element``.
+    """
+    return f"{count:,} {_as_many(count, noun)}"
+
+
+def among(part: int, whole: int, noun: str) -> str:
+    """A part of a number of things: ``1 of 6 elements``.
+
+    Args:
+        part: How many of them.
+        whole: How many there are.
+        noun: What they are, in the singular.
+    """
+    return f"{part:,} of {whole:,} {_as_many(whole, noun)}"
+
+
+def agreed(count: int, verb: str) -> str:
+    """A verb that agrees with a number of things: ``1 differs``, ``2 differ``.
+
+    Args:
+        count: How many there are.
+        verb: What they do, as of several: ``differ``, ``were``.
+    """
+    if count != 1:
+        return verb
+    return {"were": "was", "are": "is", "have": "has"}.get(verb, f"{verb}s")
+
+
+def _as_many(count: int, noun: str) -> str:
+    if count == 1:
+        return noun
+    return f"{noun}es" if noun.endswith(("s", "x", "ch", "sh")) else f"{noun}s"

@@ -1,0 +1,89 @@
+"""What a file of an injector's events, or a saved trace, comes to.
+
+    2 injections
+      gain fired 2 times, in steps 1, 2: 16 elements changed
+      never was not injected: asked for call 9 of relu, 1 was made
+    training came to step 2
+
+Limits: events are read whole; a file of many millions takes its size in memory.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from fi_notebook.core.site import PHASES
+from fi_notebook.core.trace import Trace
+from fi_notebook.core.words import agreed, counted
+from fi_notebook.errors import FiError
+
+__all__ = ["events", "trace"]
+
+
+def trace(found: Trace) -> str:
+    """Calls by phase, and how many outputs are not finite.
+
+    Args:
+        found: A trace.
+
+    Returns:
+        Several lines of text.
+    """
+    phases = Counter(PHASES[phase] for phase in found.calls["phase"].tolist())
+    lines = [f"{counted(found.call_count, 'call')}, {counted(len(found), 'site')}"]
+    lines += [f"  {name}: {counted(phases[name], 'call')}" for name in PHASES if phases[name]]
+    columns = found.site_columns
+    bad = (columns["nan"] > 0) | (columns["posinf"] > 0) | (columns["neginf"] > 0)
+    many = int(bad.sum())
+    lines.append(f"{counted(many, 'output')} {agreed(many, 'hold')} NaN or Inf")
+    if many:
+        first = found.site(int(bad.argmax()))
+        lines.append(f"  the first is {first} ({first.phase}, {first.module or 'root'})")
+    return "\n".join(lines)
+
+
+def events(path: Path) -> str:
+    """What fired, what did not, and how far training came.
+
+    Args:
+        path: A file of JSON lines that an injector wrote.
+
+    Returns:
+        Several lines of text.
+
+    Raises:
+        FiError: A line is no event; names its number.
+        OSError: The file cannot be read.
+    """
+    written = path.read_text(encoding="utf-8").splitlines()
+    found = [_event(line, path, number) for number, line in enumerate(written, 1)]
+    fired = [event for event in found if event.get("event") == "injection"]
+    lines = [counted(len(fired), "injection")]
+    names = dict.fromkeys(event["fault"] for event in fired)
+    lines += [_fault(name, [one for one in fired if one["fault"] == name]) for name in names]
+    missed = [event for event in found if event.get("event") == "not_injected"]
+    lines += [f"  {event['fault']} was not injected: {event['reason']}" for event in missed]
+    ends = [event["step"] for event in found if event.get("event") == "end"]
+    lines.append(f"training came to step {ends[-1]}" if ends else "the run was cut off")
+    return "\n".join(lines)
+
+
+def _fault(name: str, fired: Sequence[dict[str, Any]]) -> str:
+    steps = list(dict.fromkeys(str(event["step"]) for event in fired))
+    where = f"{'step' if len(steps) == 1 else 'steps'} {', '.join(steps)}"
+    changed = counted(sum(event["changed"] for event in fired), "element")
+    return f"  {name} fired {counted(len(fired), 'time')}, in {where}: {changed} changed"
+
+
+def _event(line: str, path: Path, number: int) -> dict[str, Any]:
+    try:
+        event = json.loads(line)
+    except ValueError as error:
+        raise FiError(f"{path}: line {number} is no JSON: {error}") from error
+    if not isinstance(event, dict) or "event" not in event:
+        raise FiError(f"{path}: line {number} is no event of an injector")
+    return event
