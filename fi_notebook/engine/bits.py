@@ -18,12 +18,14 @@ import torch
 __all__ = ["changed_mask", "equal_bits", "position_hash", "raw", "same_memory"]
 
 _INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
-_MIX = 0x9E3779B97F4A7C15 - 2**64  # the golden ratio's bits, odd: multiplying is a bijection
-_STIR = 0xBF58476D1CE4E5B9 - 2**64  # of splitmix64
-_PLACE = 0x94D049BB133111EB - 2**64  # of splitmix64
+_GOLDEN = 0x9E3779B97F4A7C15  # of splitmix64, as the next two: odd, so each is a bijection
+_MIX = 0xBF58476D1CE4E5B9
+_STIR = 0x94D049BB133111EB
+_PLACE = 0xD6E8FEB86659FD93
+_FOLD = 33  # no multiple of any width, so that two sign bits never meet
 _LOW = (1 << 32) - 1
-_BLOCK = 1 << 15  # elements that are hashed at a time: 256 KiB stay in the cache
-_LARGE_BLOCK = 1 << 24
+_ALL = (1 << 64) - 1
+_BLOCK = 1 << 14  # words that are hashed at a time: 128 KiB stay in the cache
 
 
 def raw(tensor: torch.Tensor) -> torch.Tensor:
@@ -77,47 +79,72 @@ def changed_mask(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 
 def position_hash(tensor: torch.Tensor) -> torch.Tensor:
-    """Hash of all bits, each element mixed with its position; stays on the device.
+    """Hash of all bits, each weighted by its position; stays on the device.
 
-    A plain weighted sum is linear, and so blind to changes such as +1, -2, +1 ULP in
-    neighbours; here the bits of an element and its place are mixed before they are
-    added.
+    The bits are read as words of 64, the upper bits of a word are folded into the lower,
+    and each word is multiplied by a random odd number of its own before all are added.
+    So no change that is chosen without regard to those numbers cancels, be it +1, -2,
+    +1 ULP in neighbours; two sign flips do by a chance of 2⁻³³.
 
     Returns:
         An int64 tensor of no dimensions, the same on every device.
     """
-    bits = raw(tensor).reshape(-1)
-    if bits.device.type == "cpu":
-        return torch.tensor(_hash_on_host(bits.numpy()))
-    total = torch.zeros((), dtype=torch.int64, device=bits.device)
-    for n, block in enumerate(bits.split(_LARGE_BLOCK)):
-        first = n * _LARGE_BLOCK + 1
-        places = torch.arange(first, first + block.numel(), device=bits.device)
-        mixed = places.mul_(_PLACE).add_(block).mul_(_MIX)
-        mixed ^= (mixed >> 32) & _LOW
-        total += mixed.mul_(_STIR).sum()
-    return total
+    flat = raw(tensor).reshape(-1)
+    if flat.device.type == "cpu":
+        return torch.tensor(_hash_on_host(flat.numpy()))
+    return _hash_on_device(flat)
 
 
-def _hash_on_host(bits: np.ndarray) -> int:
+def _hash_on_host(flat: np.ndarray) -> int:
     """The same block by block, in the cache; integers wrap around."""
-    total = 0
-    for start in range(0, len(bits), _BLOCK):
-        block = bits[start : start + _BLOCK]
-        mixed = _places()[: len(block)] + block
-        if start:
-            mixed += _wrapped(start * _PLACE)
-        mixed *= _MIX
-        mixed ^= (mixed >> 32) & _LOW
-        mixed *= _STIR
-        total += int(mixed.sum())
+    octets = flat.view(np.uint8)
+    whole = octets.size - octets.size % 8
+    words = octets[:whole].view(np.uint64)
+    total, folded, weights = octets.size, np.empty(_BLOCK, dtype=np.uint64), _weights()
+    for number, start in enumerate(range(0, words.size, _BLOCK)):
+        block = words[start : start + _BLOCK]
+        upper = np.right_shift(block, _FOLD, out=folded[: block.size])
+        upper ^= block
+        total += _stirred(int(np.dot(upper, weights[: block.size])), number)
+    if whole < octets.size:
+        last = int.from_bytes(octets[whole:].tobytes(), "little")
+        total += _stirred(last * int(weights[0]), words.size)
     return _wrapped(total)
 
 
+def _stirred(block: int, number: int) -> int:
+    """The sum of a block, mixed with its place, so that blocks cannot change places."""
+    mixed = (block + (number + 1) * _PLACE) * _MIX & _ALL
+    return (mixed ^ (mixed >> 32)) * _STIR & _ALL
+
+
+def _hash_on_device(flat: torch.Tensor) -> torch.Tensor:
+    """The same over all blocks at once."""
+    octets = flat.view(torch.uint8)
+    whole = octets.numel() - octets.numel() % 8
+    words = octets[:whole].clone().view(torch.int64)
+    weights = torch.from_numpy(_weights().view(np.int64)).to(flat.device)
+    folded = words ^ ((words >> _FOLD) & (1 << 64 - _FOLD) - 1)
+    blocks = -(-folded.numel() // _BLOCK)
+    padded = torch.nn.functional.pad(folded, (0, blocks * _BLOCK - folded.numel()))
+    sums = (padded.view(blocks, _BLOCK) * weights).sum(1)
+    numbers = torch.arange(1, blocks + 1, device=flat.device)
+    if whole < octets.numel():
+        last = torch.nn.functional.pad(octets[whole:], (0, 8 - octets.numel() + whole))
+        sums = torch.cat([sums, last.view(torch.int64) * weights[0]])
+        numbers = torch.cat([numbers, numbers.new_tensor([words.numel() + 1])])
+    mixed = (sums + numbers * _wrapped(_PLACE)) * _wrapped(_MIX)
+    mixed ^= (mixed >> 32) & _LOW
+    return (mixed * _wrapped(_STIR)).sum() + octets.numel()
+
+
 @cache
-def _places() -> np.ndarray:
-    """The places of a block, each times its odd factor."""
-    return np.arange(1, _BLOCK + 1, dtype=np.int64) * _PLACE
+def _weights() -> np.ndarray:
+    """The odd numbers that the words of a block are multiplied by: splitmix64 from 0."""
+    mixed = np.arange(1, _BLOCK + 1, dtype=np.uint64) * np.uint64(_GOLDEN)
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(_MIX)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(_STIR)
+    return (mixed ^ (mixed >> np.uint64(31))) | np.uint64(1)
 
 
 def _wrapped(number: int) -> int:

@@ -5,7 +5,13 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fi_notebook.engine.bits import changed_mask, equal_bits, position_hash
+from fi_notebook.engine.bits import (
+    _hash_on_device,
+    changed_mask,
+    equal_bits,
+    position_hash,
+    raw,
+)
 
 VALUES = torch.arange(1.0, 13.0).reshape(3, 4)
 
@@ -69,3 +75,18 @@ def test_a_changed_complex_element_counts_once() -> None:
     golden = torch.tensor([1 + 1j, 2 + 2j])
     faulty = torch.tensor([1 + 1j, 3 + 3j])
     assert changed_mask(golden, faulty).tolist() == [False, True]
+
+
+@pytest.mark.parametrize("count", [0, 1, 3, 8, 9, 32_768, 32_769, 70_001])
+def test_devices_agree_on_the_hash(count: int) -> None:
+    """Block by block on the host or all at once, whole words or not: the same number."""
+    flat = raw(torch.randn(count, generator=torch.Generator().manual_seed(count)).bfloat16())
+    assert int(_hash_on_device(flat)) == int(position_hash(flat.view(torch.bfloat16)))
+
+
+def test_a_block_that_moves_is_seen() -> None:
+    """Ones in the first block of 2^14 words, or in the second."""
+    first = torch.zeros(4, 1 << 15)
+    second = first.clone()
+    first[0], second[1] = 1, 1
+    assert hashed(first) != hashed(second)
