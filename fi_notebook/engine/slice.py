@@ -19,6 +19,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import torch
@@ -61,7 +62,8 @@ class Sliced:
 
     Attributes:
         injection: The firing.
-        corruption: What was done to the tensor.
+        before: The struck values before, of one dimension.
+        after: The same after.
         undo: Undoes it, where that is cheap.
         rows: Rows of the sites that differ, for each step.
         masked: Rows of the sites that came out equal though an input differed.
@@ -72,7 +74,8 @@ class Sliced:
     """
 
     injection: Injection
-    corruption: faults.Corruption
+    before: torch.Tensor
+    after: torch.Tensor
     undo: Callable[[], object] | None = None
     rows: dict[int, list[int]] = field(default_factory=dict)
     masked: dict[int, list[int]] = field(default_factory=dict)
@@ -179,8 +182,8 @@ class _Slice:
         if output.alias and slot.storage not in call.writes and fault.scope == "value":
             raise Astray(f"{site} is a view, and only its own readers shall see the fault")
         memory = self.scratch(slot)
-        corruption, changed, undo = _corruption(fault, site, step, memory.at(slot))
-        found = Sliced(_injection(fault, site, step, changed), corruption, undo)
+        before, after, changed, undo = _struck(fault, site, step, memory.at(slot))
+        found = Sliced(_injection(fault, site, step, changed), before, after, undo)
         if changed:
             self.taint(slot.storage, slot.version, memory)
             self.differs(found, call, output, memory.at(slot))
@@ -211,11 +214,12 @@ class _Slice:
         """Make one call on its faulty inputs, and see what of it differs."""
         if call.refusal:
             raise Astray(f"{call.name} must not be carried out alone: {call.refusal}")
-        self.written.update(call.writes)
-        for number, after in call.writes.items():
-            if number not in self.tainted:
-                self.tainted[number] = self.tape.versions[number][after - 1].copied()
         tainted = self.tainted
+        if call.writes:
+            self.written.update(call.writes)
+            for number, after in call.writes.items():
+                if number not in tainted:
+                    tainted[number] = self.tape.versions[number][after - 1].copied()
         tensors = {
             id(slot): tainted[slot.storage].at(slot)
             for slot in call.reads
@@ -271,12 +275,13 @@ class _Slice:
         slot = output.slot
         if not slot.fits(tensor):
             raise Astray(f"{call.name} gave another shape than in the golden run")
+        if not tensor.nbytes:
+            return
         workspace = output.output in call.workspaces
         if not workspace and slot.equals(tensor):
-            if tensor.numel():
-                found.masked.setdefault(call.step, []).append(output.row)
+            found.masked.setdefault(call.step, []).append(output.row)
             return
-        self.taint(slot.storage, slot.version, Memory(tensor))
+        self.taint(slot.storage, slot.version, Memory(tensor, slot.place))
         if not workspace:
             self.differs(found, call, output, tensor)
 
@@ -307,21 +312,21 @@ def _differs(slot: Slot, memory: Memory) -> bool:
     return slot.whole or not slot.equals(memory.at(slot))
 
 
-def _corruption(
+def _struck(
     fault: Fault, site: Site, step: int, tensor: torch.Tensor
-) -> tuple[faults.Corruption, int, Callable[[], object] | None]:
-    """Strike a tensor as `Striker` does; how many elements changed, and what undoes it.
+) -> tuple[torch.Tensor, torch.Tensor, int, Callable[[], object] | None]:
+    """Strike a tensor as `Striker` does: before, after, how many changed, and what undoes it.
 
     Raises:
         Astray: The fault cannot strike it.
     """
     if fault.model == "bitflip" and len(fault.parameters) == 1 and "bit" in fault.parameters:
         index = fault.elements.get("index") if isinstance(fault.elements, dict) else None
-        flipped = None
+        flip = None
         if type(index) is int:
-            flipped = faults.flip_one(tensor, fault.parameters["bit"], index)
-        if flipped is not None:
-            return flipped[0], 1, flipped[1]  # the other value of a bit is never the same
+            flip = faults.flip_one(tensor, fault.parameters["bit"], index)
+        if flip is not None:
+            return flip.before, flip.after, 1, flip.undo  # a flipped bit is never the same
     identity = (fault.id, 0, step, site.op, site.call, site.output, site.index)
     generator = faults.generator(fault.seed, *identity, device=tensor.device)
     try:
@@ -331,11 +336,16 @@ def _corruption(
         corruption.write_into(tensor)
     except FaultError as error:
         raise Astray(str(error)) from error
-    return corruption, corruption.changed, None
+    return corruption.before, corruption.after, corruption.changed, None
+
+
+@cache
+def _unknown(dtype: str, shape: tuple[int, ...]) -> TensorStats:
+    nan = float("nan")
+    return TensorStats(dtype, shape, nan, nan, nan, nan, nan, -1, -1, -1, -1)
 
 
 def _injection(fault: Fault, site: Site, step: int, changed: int) -> Injection:
     """The record of the firing, without statistics: nobody waits for them."""
-    nan = float("nan")
-    unknown = TensorStats(site.dtype, site.shape, nan, nan, nan, nan, nan, -1, -1, -1, -1)
+    unknown = _unknown(site.dtype, site.shape)
     return Injection(fault.id, site, step, unknown, unknown, changed, ())

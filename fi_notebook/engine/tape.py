@@ -104,15 +104,16 @@ class Memory:
 
     Args:
         tensor: Any tensor in it.
+        place: Number of the tensor's place (see `Slot`), where it is known.
     """
 
     __slots__ = ("_bases", "_bits", "_places", "_tensor", "nbytes")
 
-    def __init__(self, tensor: torch.Tensor) -> None:
+    def __init__(self, tensor: torch.Tensor, place: int | None = None) -> None:
         """Make no tensor yet."""
         self._tensor = tensor
         self._bases = {tensor.dtype: tensor}
-        self._places: dict[int, torch.Tensor] = {}
+        self._places: dict[int, torch.Tensor] = {} if place is None else {place: tensor}
         self._bits: torch.Tensor | None = None
         self.nbytes = tensor.untyped_storage().nbytes()
 

@@ -1,7 +1,8 @@
 """The most frequent fault without detours: one bit of one element, flipped in place.
 
     flipped = flip_one(tensor, bit=30, index=5)      # None where it is no such tensor
-    corruption, undo = flipped
+    flipped.before, flipped.after                    # one element each
+    flipped.undo()
 
 The same as `corrupt` with ``bitflip(bit=30)`` on ``{"index": 5}``, and then writing it.
 """
@@ -9,19 +10,31 @@ The same as `corrupt` with ``bitflip(bit=30)`` on ``{"index": 5}``, and then wri
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
+from typing import NamedTuple
 
 import torch
 
 from fi_notebook.faults.bits import FORMATS, dtype_name, signed
-from fi_notebook.faults.corrupt import Corruption
 
-__all__ = ["flip_one"]
+__all__ = ["Flip", "flip_one"]
 
 
-def flip_one(
-    tensor: torch.Tensor, bit: int, index: int
-) -> tuple[Corruption, Callable[[], object]] | None:
+class Flip(NamedTuple):
+    """One flipped bit.
+
+    Attributes:
+        before: The element before, in a tensor of its own.
+        after: The element after, likewise.
+        undo: Writes the element before again.
+    """
+
+    before: torch.Tensor
+    after: torch.Tensor
+    undo: Callable[[], object]
+
+
+def flip_one(tensor: torch.Tensor, bit: int, index: int) -> Flip | None:
     """Flip one bit of one element where it lies.
 
     Args:
@@ -30,8 +43,8 @@ def flip_one(
         index: Flat index in row-major order.
 
     Returns:
-        What was done and what undoes it, or None where this short way is not for the
-        tensor (complex, shared elements, no such bit or element); nothing was written then.
+        What was done, or None where this short way is not for the tensor (complex, shared
+        elements, no such bit or element); nothing was written then.
     """
     layout = FORMATS.get(dtype_name(tensor.dtype))
     if layout is None or layout.parts != 1 or layout.bits < 8 or tensor.is_neg():
@@ -44,6 +57,12 @@ def flip_one(
         place += at * stride
     element = tensor.detach().as_strided((1,), (1,), place)
     before = element.clone()
-    element.view(layout.carrier).bitwise_xor_(signed(1 << bit, layout.bits))
-    chosen = torch.full((1,), index, dtype=torch.int64, device=tensor.device)
-    return Corruption(chosen, before, element.clone()), partial(element.copy_, before)
+    element.view(layout.carrier).bitwise_xor_(_mask(bit, layout.bits, tensor.device))
+    return Flip(before, element.clone(), partial(element.copy_, before))
+
+
+@cache
+def _mask(bit: int, bits: int, device: torch.device) -> torch.Tensor:
+    """One bit of a carrier of so many; as a tensor, since a number is first made into one."""
+    carrier = FORMATS[f"int{bits}"].carrier
+    return torch.tensor([signed(1 << bit, bits)], dtype=carrier, device=device)

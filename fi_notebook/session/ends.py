@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -82,23 +82,22 @@ class EndTensors:
         if not faulty:
             return self.equal
         golden = [self._values[name] for name in faulty]
-        a = np.concatenate(golden)
-        b = np.concatenate([_vector(tensor) for tensor in faulty.values()])
-        starts = np.cumsum([0, *map(len, golden[:-1])])
+        given = [_vector(tensor) for tensor in faulty.values()]
+        one = len(given) == 1
+        a, b = (golden[0], given[0]) if one else (np.concatenate(golden), np.concatenate(given))
+        starts = [0] if one else np.cumsum([0, *map(len, golden[:-1])])
         with np.errstate(all="ignore"):
             apart = np.square(b - a)
             squares = dict(zip(faulty, np.add.reduceat(np.square(b), starts).tolist(), strict=True))
-            found = dict(zip(faulty, _measured(a, b, starts, apart), strict=True))
+            measured = _measured(a, b, starts, apart)
             distance = math.sqrt(apart.sum()) / (self.equal.norm or 1.0)
             norm = math.sqrt(sum((self._squares | squares).values()))
-        differences = tuple(
-            _difference(known, found[name], self._values[name], faulty[name])
-            if name in found
-            else known
-            for name, known in self._equal.items()
-        )
+        found = {
+            name: _difference(self._equal[name], *parts)
+            for name, *parts in zip(faulty, measured, golden, given, strict=True)
+        }
         digest = hashlib.sha256("/".join(faulty).encode() + b.tobytes()).hexdigest()[:24]
-        return Ends(differences, norm, distance, digest)
+        return Ends(tuple((self._equal | found).values()), norm, distance, digest)
 
 
 def _vector(tensor: torch.Tensor) -> np.ndarray:
@@ -106,14 +105,14 @@ def _vector(tensor: torch.Tensor) -> np.ndarray:
 
 
 def _measured(
-    a: np.ndarray, b: np.ndarray, starts: np.ndarray, apart: np.ndarray
+    a: np.ndarray, b: np.ndarray, starts: Sequence[int] | np.ndarray, apart: np.ndarray
 ) -> list[tuple[float, int, int]]:
     """Relative L2 over what is finite, new NaNs and new infinities, part by part."""
-    finite = np.isfinite(b) & np.isfinite(a)
-    if finite.all():
+    if np.isfinite(apart).all():
         delta, golden = apart, np.square(a)
         new_nan = new_inf = np.zeros(len(starts), dtype=np.int64)
     else:
+        finite = np.isfinite(b) & np.isfinite(a)
         delta, golden = np.where(finite, apart, 0.0), np.where(finite, np.square(a), 0.0)
         new_nan = np.add.reduceat(np.isnan(b) & ~np.isnan(a), starts, dtype=np.int64)
         new_inf = np.add.reduceat(np.isinf(b) & ~np.isinf(a), starts, dtype=np.int64)
@@ -127,12 +126,9 @@ def _measured(
 
 
 def _difference(
-    known: Difference,
-    found: tuple[float, int, int],
-    golden: np.ndarray,
-    faulty: torch.Tensor,
+    known: Difference, found: tuple[float, int, int], golden: np.ndarray, faulty: np.ndarray
 ) -> Difference:
-    scalar = known.numel == 1 and not faulty.is_complex()
+    scalar = known.numel == len(golden) == 1  # a complex number has two parts
     return Difference(
         known.name,
         equal=False,
@@ -141,7 +137,7 @@ def _difference(
         new_nan=found[1],
         new_inf=found[2],
         golden=float(golden[0]) if scalar else math.nan,
-        faulty=float(_vector(faulty)[0]) if scalar else math.nan,
+        faulty=float(faulty[0]) if scalar else math.nan,
     )
 
 
@@ -155,4 +151,4 @@ def result_metrics(golden: torch.Tensor, faulty: torch.Tensor | None) -> dict[st
     """How many rows of a result (one per example) have another largest column."""
     if faulty is None or golden.dim() != 2 or golden.shape != faulty.shape:
         return {}
-    return {"top1_changed": int((golden.argmax(1) != faulty.argmax(1)).sum())}
+    return {"top1_changed": int((golden.argmax(1) != faulty.argmax(1)).count_nonzero())}

@@ -38,6 +38,7 @@ from fi_notebook.core.run import (
 )
 from fi_notebook.core.site import Site
 from fi_notebook.core.trace import Trace
+from fi_notebook.core.words import counted
 from fi_notebook.engine.slice import Astray, Sliced, run_slice, slices
 from fi_notebook.engine.tape import LookKey, Tape, TapeError
 from fi_notebook.engine.tape_check import verify
@@ -158,10 +159,11 @@ class Slices:
         quiet = bool(rows) and rows[-1] < len(self._traces[step]) - 1
         if found.looks or not quiet or not self._golden[self.steps - 1, "parameters"].names:
             return None
-        injection, last = found.injection, self._site_text(step, rows[-1])
-        reached = f"{found.calls} call{'s' * (found.calls != 1)} that read it"
+        injection = found.injection
+        site, last = (self._site_text(step, row) for row in (rows[0], rows[-1]))
+        reached = f"{counted(found.calls, 'call')} that read it"
         reason = (
-            f"{injection.fault} struck {injection.site} in step {step}; of the {reached}, directly "
+            f"{injection.fault} struck {site} in step {step}; of the {reached}, directly "
             f"or not, the last that differs is {last}, and every later call and the whole update "
             "are bit-equal to the golden run"
         )
@@ -373,11 +375,11 @@ def _columns(count: int) -> dict[str, np.ndarray]:
 
 def _values(found: Sliced) -> tuple[float, float]:
     """The first changed element before and after, real part."""
-    before, after = found.corruption.before, found.corruption.after
-    if len(before) > 1:
+    before, after = found.before, found.after
+    if before.numel() > 1:
         row = int((before != after).double().argmax())
-        before, after = before[row : row + 1], after[row : row + 1]
-    return float(before.tolist()[0].real), float(after.tolist()[0].real)
+        before, after = before[row], after[row]
+    return float(before.item().real), float(after.item().real)
 
 
 def _check_stream(golden: Trace, again: Trace) -> None:

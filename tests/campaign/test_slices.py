@@ -202,6 +202,6 @@ def test_the_short_way_to_flip_a_bit_is_the_same_flip(dtype: torch.dtype) -> Non
             flipped = faults.flip_one(tensor, bit, index)
             assert flipped is not None
             assert torch.equal(tensor.view(torch.uint8), expected.view(torch.uint8))
-            assert torch.equal(flipped[0].after.view(torch.uint8), known.after.view(torch.uint8))
-            flipped[1]()
+            assert torch.equal(flipped.after.view(torch.uint8), known.after.view(torch.uint8))
+            flipped.undo()
             assert torch.equal(tensor.view(torch.uint8), whole.view(torch.uint8))
