@@ -25,9 +25,10 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from fi_notebook.core.fault import FaultPlan
 from fi_notebook.core.trace import Trace
 from fi_notebook.core.tree import VIEWS, build_tree
-from fi_notebook.errors import FiError
+from fi_notebook.errors import FiError, did_you_mean
 
 __all__ = ["main"]
 
@@ -196,6 +197,9 @@ def run(options: Options) -> int | None:
     """Run a training script with the faults of a plan; no line of it is changed.
 
     fi-notebook run injector.json train.py -- --epochs 1
+
+    One line is shown for each firing, and a report at the end; with -v also the calls of
+    the listed steps, with -vv their shapes and source lines.
     """
     return _run_script(options.plan, options)
 
@@ -203,6 +207,7 @@ def run(options: Options) -> int | None:
 def _run_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("plan", help="injector.json, in either form")
     parser.add_argument("source", type=Path, metavar="script", help="the training script")
+    parser.add_argument("-v", "--verbose", action="count", default=0, help="show more; twice: all")
     _script_arguments(parser)
 
 
@@ -214,11 +219,9 @@ def _script_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _run_script(plan: str | dict[str, Any], options: Options) -> int | None:
     """Run a script as the main program; its own exit code is given back."""
-    from fi_notebook.core.fault import FaultPlan
     from fi_notebook.injector import run_script
 
-    if not options.source.is_file():
-        raise FileNotFoundError(f"there is no script {str(options.source)!r}")
+    _check_script(options)
     loaded = FaultPlan.load(plan)  # a plan that cannot be read fails before the script runs
     with _logged():
         injector = run_script(
@@ -227,10 +230,34 @@ def _run_script(plan: str | dict[str, Any], options: Options) -> int | None:
             options.script_arguments,
             model=options.model,
             events=options.events,
+            verbosity=_verbosity(loaded, getattr(options, "verbose", 0)),
         )
     if len(loaded):
         print(injector.report())
     return None
+
+
+def _check_script(options: Options) -> None:
+    """Refuse what cannot be run, before anything runs."""
+    script, plan = options.source, str(getattr(options, "plan", ""))
+    if plan.endswith(".py") or script.suffix == ".json":
+        raise FiError(
+            f"the plan is {plan!r}, the script {str(script)!r}; the plan comes first: "
+            f"fi-notebook run {script} {plan}"
+        )
+    if not script.is_file():
+        near = did_you_mean(script.name, [path.name for path in script.parent.glob("*.py")])
+        raise FileNotFoundError(f"there is no script {str(script)!r}{near}")
+    if options.events and not Path(options.events).absolute().parent.is_dir():
+        raise FileNotFoundError(f"there is no folder for the events {options.events!r}")
+
+
+def _verbosity(plan: FaultPlan, asked: int) -> str:
+    """What is logged: what was asked for, else firings alone, unless the plan is for its log."""
+    if asked:
+        return "normal" if asked == 1 else "verbose"
+    logs = not len(plan) or plan.log_steps is not None
+    return plan.verbosity if logs or plan.verbosity == "verbose" else "quiet"
 
 
 @contextmanager

@@ -102,7 +102,28 @@ def test_run_strikes_an_unchanged_script(
     assert "arguments: ['--epochs', '1', '--', 'x']" in captured.out
     assert "2 injections, training came to step 2" in captured.out
     assert "never was not injected: " in captured.out
-    assert "INFO:fi_notebook:injecting fault to addmm*1:0" in captured.err
+    assert captured.err.splitlines()[:2] == ["INFO:fi_notebook:injecting fault to addmm*1:0"] * 2
+    assert all(line.startswith("WARNING") for line in captured.err.splitlines()[2:])
+
+
+@pytest.mark.parametrize(("more", "shown"), [((), False), (("-v",), True), (("-vv",), True)])
+def test_run_shows_the_calls_where_it_is_asked_for_more(
+    files: tuple[str, str], more: tuple[str, ...], shown: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With -v the calls of the listed steps, with -vv their shapes as well."""
+    assert cli.main(["run", *files, *more]) == 0
+    told = capsys.readouterr().err
+    assert ("fc*step1*addmm*1" in told) is shown
+    assert ("torch.float32 (4, 2)" in told) is (more == ("-vv",))
+
+
+def test_run_with_a_plan_that_is_for_its_log_shows_the_log(
+    files: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A plan with log_steps is not silenced; one without faults has nothing else to say."""
+    Path(files[0]).write_text(json.dumps({**PLAN, "log_steps": 0}))
+    assert cli.main(["run", *files]) == 0
+    assert "fc*step0*addmm*1" in capsys.readouterr().err
 
 
 def test_run_writes_events_that_report_sums_up(
@@ -179,6 +200,13 @@ def test_schema_is_printed_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     ("arguments", "message"),
     [
         (["run", "nowhere.json", "nowhere.py"], "run: there is no script 'nowhere.py'"),
+        (
+            ["run", "train.py", "injector.json"],
+            (
+                "run: the plan is 'train.py', the script 'injector.json'; the plan comes first: "
+                "fi-notebook run injector.json train.py"
+            ),
+        ),
         (["trace", "nowhere.fi"], "trace: cannot read 'nowhere.fi' as a trace: there is no such"),
         (["report", "nowhere"], "report: "),
     ],
@@ -189,6 +217,29 @@ def test_what_goes_wrong_is_one_message_and_exit_code_1(
     """No traceback."""
     assert cli.main(arguments) == 1
     assert f"fi-notebook {message}" in capsys.readouterr().err
+
+
+def test_run_names_the_nearest_script_and_the_folder_that_is_missing(
+    files: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before anything runs."""
+    assert cli.main(["run", files[0], str(tmp_path / "trian.py")]) == 1
+    assert "trian.py'; did you mean 'train.py'?" in capsys.readouterr().err
+    assert cli.main(["run", *files, "--events", str(tmp_path / "no" / "events.jsonl")]) == 1
+    captured = capsys.readouterr()
+    assert "there is no folder for the events" in captured.err
+    assert captured.out == ""
+
+
+def test_a_misspelt_model_ends_the_script_before_it_trains(
+    files: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One message, no traceback; the script did not come to its end."""
+    assert cli.main(["run", *files, "--model", "Nett"]) == 1
+    captured = capsys.readouterr()
+    assert "fi-notebook run: there is no class 'Nett' of a module; did you mean" in captured.err
+    assert "'Net'" in captured.err
+    assert captured.out == ""
 
 
 def test_a_plan_that_cannot_be_read_fails_before_the_script_runs(

@@ -126,10 +126,12 @@ class NotInjected:
     Attributes:
         fault: Id of the fault.
         reason: One plain clause: ``asked for call 7 of relu, 3 were made``.
+        elsewhere: Whether it is for other ranks, so that nothing is amiss on this one.
     """
 
     fault: str
     reason: str
+    elsewhere: bool = False
 
 
 @dataclass(frozen=True, slots=True)

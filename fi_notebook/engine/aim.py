@@ -17,6 +17,7 @@ import torch
 from fi_notebook import faults
 from fi_notebook.core.fault import Fault
 from fi_notebook.core.match import CodeFilter
+from fi_notebook.core.run import NotInjected
 from fi_notebook.core.site import PHASES
 from fi_notebook.core.words import agreed
 from fi_notebook.engine.collectives import qualified_operator
@@ -44,6 +45,7 @@ class Aim:
         first_step: The step at which training begins, or is resumed.
         last_step: The last step that was seen, -1 before the first.
         refusal: Why it did not fire where it was due, or ``""``.
+        elsewhere: Whether it strikes what another rank gives to a collective.
         last_output: The last output of a chosen call that it did not choose, or ``""``.
         op: The operator that it is at; ``c10d::`` may be left out of a target.
         needs: What its fault model needs.
@@ -58,6 +60,7 @@ class Aim:
     first_step: int = 0
     last_step: int = -1
     refusal: str = ""
+    elsewhere: bool = False
     last_output: str = ""
     op: str = ""
     needs: tuple[str, ...] = ()
@@ -79,14 +82,16 @@ class Aim:
         self._code = tuple(CodeFilter.parse(text) for text in fault.code)
 
     @property
+    def is_of_this_rank(self) -> bool:
+        """Whether its filter of ranks chooses this one."""
+        return self.fault.ranks is None or self.rank in self.fault.ranks
+
+    @property
     def armed(self) -> bool:
         """Whether it may still fire on this rank."""
         fault = self.fault
-        return (
-            fault.enabled
-            and (fault.ranks is None or self.rank in fault.ranks)
-            and (fault.times is None or self.fired < fault.times)
-        )
+        left = fault.times is None or self.fired < fault.times
+        return fault.enabled and self.is_of_this_rank and left
 
     def due(self, step: int) -> bool:
         """Whether it strikes in a step at all."""
@@ -182,12 +187,17 @@ class Aim:
         self.last_output = f"{output.output}{index}"
         return False
 
+    def missed(self) -> NotInjected:
+        """The record of a fault that never fired."""
+        elsewhere = self.elsewhere or not self.is_of_this_rank
+        return NotInjected(self.fault.id, self.reason(), elsewhere)
+
     def reason(self) -> str:
         """Why it never fired, in one plain clause."""
         fault, target = self.fault, self.fault.target
         if not fault.enabled:
             return "it is switched off"
-        if fault.ranks is not None and self.rank not in fault.ranks:
+        if not self.is_of_this_rank:
             return f"it is for ranks {fault.ranks}, this is rank {self.rank}"
         if self.refusal:
             return self.refusal

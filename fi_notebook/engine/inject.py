@@ -105,11 +105,7 @@ class Striker:
         """Every enabled fault that never fired, with the reason."""
         for aim in self.aims:
             aim.last_step = max(aim.last_step, self.watch.clock.step)
-        return tuple(
-            NotInjected(aim.fault.id, aim.reason())
-            for aim in self.aims
-            if aim.fault.enabled and not aim.fired
-        )
+        return tuple(aim.missed() for aim in self.aims if aim.fault.enabled and not aim.fired)
 
     def before(self, call: Call) -> None:
         """Strike what this rank gives, and keep what a fault of this call will need."""

@@ -117,6 +117,7 @@ class RankStriker:
                 aim.refusal = f"{site} has {size}, there is no rank {wanted} in it"
             elif wanted != group.rank:
                 aim.refusal = f"it is for rank {wanted} of the group, this is rank {group.rank}"
+                aim.elsewhere = True
             if wanted != group.rank:
                 return False
         if not tensors:

@@ -14,7 +14,7 @@ stepped. With ``scope="storage"`` it persists.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
@@ -111,11 +111,14 @@ class StoredStriker:
     def _before_optimizer(self, optimizer: Optimizer) -> None:
         self.undo(BEFORE_FORWARD)
         for aim in self._aims:
-            if aim.fault.target.kind not in BEFORE_FORWARD:
-                kind = aim.fault.target.kind
-                self._strike_all(aim, optimizer_tensors(self._watch, optimizer, kind))
+            kind = aim.fault.target.kind
+            if kind not in BEFORE_FORWARD:
+                found = list(optimizer_tensors(self._watch, optimizer, kind))
+                self._strike_all(aim, found)
+                if not aim.reached and self._watch.clock.step in aim.fault.steps:
+                    self._explain(aim, optimizer, [name for name, _, _ in found])
 
-    def _strike_all(self, aim: Aim, found: Iterator[tuple[str, str, torch.Tensor]]) -> None:
+    def _strike_all(self, aim: Aim, found: Iterable[tuple[str, str, torch.Tensor]]) -> None:
         step = max(self._watch.clock.step, 0)
         aim.last_step = max(aim.last_step, step)
         if not aim.due(step):
@@ -125,6 +128,26 @@ class StoredStriker:
                 if fnmatchcase(name, aim.fault.target.op) and _in_modules(aim, module, name):
                     aim.reached += 1
                     self._strike(aim, name, module, local_part(tensor.detach()), step)
+
+    def _explain(self, aim: Aim, optimizer: Optimizer, found: list[str]) -> None:
+        """Keep why an optimizer has no such tensor; a name that is wrong is told at once."""
+        target, step, told = aim.fault.target, self._watch.clock.step, bool(aim.refusal)
+        parameters = [name for name, _, _ in optimizer_tensors(self._watch, optimizer, "param")]
+        glob = any(character in target.op for character in "*?[")
+        if not (glob or any(f"{target.op}.".startswith(f"{name}.") for name in parameters)):
+            return  # the parameter is another optimizer's
+        if target.kind == "grad":
+            aim.refusal = f"there is no gradient {target.op!r} in step {step}"
+        elif not found:
+            aim.refusal = (
+                f"{type(optimizer).__name__} has no state yet in step {step}: it makes it in "
+                "its first step; strike a later one"
+            )
+        else:
+            mine = [name for name in found if target.op.startswith(name.rpartition(".")[0])]
+            aim.refusal = f"no state {target.op!r}{did_you_mean(target.op, mine or found)}"
+            if not (told or glob):
+                logger.error("%s: %s", aim.fault.id, aim.refusal)
 
     def _strike(self, aim: Aim, name: str, module: str, tensor: torch.Tensor, step: int) -> None:
         fault, kind = aim.fault, aim.fault.target.kind
@@ -182,13 +205,16 @@ def model_tensors(model: nn.Module, kind: str) -> Iterator[tuple[str, str, torch
 def optimizer_tensors(
     watch: Watch, optimizer: Optimizer, kind: str
 ) -> Iterator[tuple[str, str, torch.Tensor]]:
-    """Name, module and tensor of every gradient (``grad``) or ``state`` of an optimizer."""
+    """Name, module and tensor of every ``param``, gradient (``grad``) or ``state`` it holds."""
     for group in optimizer.param_groups:
         for parameter in group["params"]:
             name = watch.parameters.name(parameter)
             if not name:
                 continue
             module = name.rpartition(".")[0]
+            if kind == "param":
+                yield name, module, parameter
+                continue
             if kind == "grad":
                 if parameter.grad is not None:
                     yield name, module, parameter.grad
@@ -226,11 +252,14 @@ def check_stored(target: Target, model: nn.Module) -> None:
     """
     kind, wanted = target.kind, target.op
     names = stored_names(model, kind)
+    if not names:
+        raise SiteError(f"no {kind} {wanted!r}; the model has none")
     if kind == "state":  # parameter.name; which names there are shows when it is stepped
         if any(
             fnmatchcase(wanted, f"{name}.*") or any(c in wanted for c in "*?[") for name in names
         ):
             return
+        names = [f"{name}.{wanted.rpartition('.')[2]}" for name in names]
     elif any(fnmatchcase(name, wanted) for name in names):
         return
     raise SiteError(f"no {kind} {wanted!r}{did_you_mean(wanted, names)}")

@@ -45,7 +45,9 @@ def taken_from(source: torch.Tensor | None, ctx: Context, name: str) -> torch.Te
         FaultError: There is no such tensor, or its shape or dtype differs.
     """
     if source is None:
-        raise FaultError(f"{name}: there is no earlier value of this site yet")
+        raise FaultError(
+            f"{name}: there is no earlier value of this site yet; strike step 1 or a later one"
+        )
     if source.shape != ctx.tensor.shape or source.dtype != ctx.tensor.dtype:
         raise FaultError(
             f"{name}: the earlier value has shape {tuple(source.shape)} and {source.dtype}, "

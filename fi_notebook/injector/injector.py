@@ -150,8 +150,9 @@ class Injector:
             self._striker.stored.undo()
         finally:
             self._attachment.detach()
-        for missed in self.not_injected:
-            logger.warning("%s was not injected: %s", missed.fault, missed.reason)
+        for missed in self._striker.not_injected():  # what was refused was said at once
+            if not missed.elsewhere:
+                logger.warning("%s was not injected: %s", missed.fault, missed.reason)
         for text in self._missed_steps():
             logger.warning("%s", text)
         if self._events is not None:

@@ -4,7 +4,10 @@
 
 The first outermost module with trainable parameters that runs a training forward is
 the model, or the first of the class that ``model`` names. The injector attaches at
-that forward, which is step 0.
+that forward, which is step 0. A class that does not exist by the first training forward
+ends the script there.
+
+Limits: a class that is made only after another model has begun to train is not waited for.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 
 from fi_notebook.core.fault import FaultPlan
 from fi_notebook.engine import attached
-from fi_notebook.errors import SessionError
+from fi_notebook.errors import SessionError, did_you_mean
 from fi_notebook.injector.injector import Injector
 
 __all__ = ["run_script"]
@@ -49,7 +52,7 @@ def run_script(
 
     Raises:
         PlanError: The config cannot be read; the script has not begun.
-        SessionError: No such model trained.
+        SessionError: No such model trained, or there is no such class.
         SystemExit: The script ended so.
     """
     waiting = _Attach(FaultPlan.load(config), model, options)
@@ -59,6 +62,8 @@ def run_script(
     sys.path.insert(0, str(Path(script).resolve().parent))
     try:
         runpy.run_path(str(script), run_name="__main__")
+    except _NoSuchClassError as unknown:
+        raise SessionError(str(unknown)) from None  # the script is not to blame
     finally:
         handle.remove()
         sys.argv, sys.path[:] = argv, path
@@ -68,6 +73,10 @@ def run_script(
         what = f"no module of class {model!r}" if model else "no module with parameters"
         raise SessionError(f"{what} made a training forward in {script}; {waiting.seen()}")
     return waiting.injector
+
+
+class _NoSuchClassError(BaseException):
+    """The model's class is a mistake; no script catches this by accident."""
 
 
 class _Attach:
@@ -85,6 +94,8 @@ class _Attach:
     def __call__(self, module: nn.Module, _inputs: Any) -> None:
         if self.injector is not None or not (self._looks and self._trains(module)):
             return
+        if self._model is not None and not self._classes:
+            _check_class(self._model)
         self._classes.add(type(module).__name__)
         if self._model not in (None, type(module).__name__):
             return
@@ -119,3 +130,16 @@ class _Attach:
         if not self._classes:
             return "no module trained at all"
         return f"these did: {', '.join(sorted(self._classes))}"
+
+
+def _check_class(name: str) -> None:
+    """Refuse the name of a class that no module can have, before anything trains."""
+    names, waiting = set(), [nn.Module]
+    while waiting:
+        found = waiting.pop()
+        names.add(found.__name__)
+        waiting += found.__subclasses__()
+    if name not in names:
+        raise _NoSuchClassError(
+            f"there is no class {name!r} of a module{did_you_mean(name, names)}"
+        )

@@ -183,7 +183,8 @@ class Session(Planned):
         self.runs.append(run)
         self._events.tell("run", run=run)
         for missed in run.not_injected:
-            logger.warning("%s was not injected: %s", missed.fault, missed.reason)
+            if not missed.elsewhere:
+                logger.warning("%s was not injected: %s", missed.fault, missed.reason)
         return run
 
     def trials(self, steps: int = 1) -> Trials:

@@ -237,3 +237,15 @@ def test_a_stale_value_is_that_of_the_step_before() -> None:
     assert sites(injector) == [("relu*1:0", 3)]
     assert torch.equal(seen[3], seen[2])
     assert not torch.equal(seen[4], seen[3])
+
+
+def test_a_report_names_fifty_firings_and_counts_the_others() -> None:
+    """2 calls of addmm in each of 30 steps: 60 firings, of which 10 are not named."""
+    case = models.mlp()
+    with Injector(plan("addmm"), model=case.model) as injector:
+        for _ in range(30):
+            case.step()
+    told = injector.report().splitlines()
+    assert told[0] == "60 injections, training came to step 29"
+    assert len(told) == 52
+    assert told[-1] == "  … and 10 more firings"

@@ -48,8 +48,18 @@ def test_arguments_and_path_are_the_scripts_own() -> None:
 def test_a_class_that_never_trains_is_reported() -> None:
     """The error names the classes that did train."""
     config = _written(plan("addmm"))
-    with pytest.raises(SessionError, match=r"no module of class 'Studnt'.*Student"):
-        run_script(config, SCRIPT, ["1"], model="Studnt")
+    with pytest.raises(SessionError, match=r"no module of class 'Bilinear'.*Student"):
+        run_script(config, SCRIPT, ["1"], model="Bilinear")
+
+
+def test_a_class_that_does_not_exist_ends_the_script_before_it_trains(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """At the first training forward, with the nearest; not one step was made."""
+    config = _written(plan("addmm"))
+    with pytest.raises(SessionError, match=r"no class 'Studnt' of a module; did you mean 'Student"):
+        run_script(config, SCRIPT, ["3"], model="Studnt")
+    assert capsys.readouterr().out == ""
 
 
 def test_a_bad_plan_is_found_before_the_script_runs(capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,6 +5,7 @@ The model is y = w x with w = (2), x = (3), loss = y, so the gradient of w is 3.
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from torch import Tensor, nn
 
 from fi_notebook import Injector
 from tests import models
-from tests.injector.helpers import plan, sites
+from tests.injector.helpers import lines, plan, sites
 
 
 class Line(nn.Module):
@@ -147,8 +148,46 @@ def test_state_that_is_not_there_yet_is_reported() -> None:
     config = plan("state:fc.weight.momentum_buffer", "zero", steps=[0])
     *_, injector, _, _ = _train(config, make=_momentum)
     (missed,) = injector.not_injected
-    reason = "there was no 'state:fc.weight.momentum_buffer' to strike in step 0"
-    assert missed.reason == reason
+    assert missed.reason == (
+        "SGD has no state yet in step 0: it makes it in its first step; strike a later one"
+    )
+
+
+def test_a_state_that_the_optimizer_does_not_keep_is_told_at_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """In step 1, when the names are known: the nearest is named, once in three steps."""
+    config = plan("state:fc.weight.momentum_bufer", "zero", steps="1-")
+    *_, injector, _, _ = _train(config, steps=3, make=_momentum)
+    said = "no state 'fc.weight.momentum_bufer'; did you mean 'fc.weight.momentum_buffer'?"
+    assert [missed.reason for missed in injector.not_injected] == [said]
+    assert lines(caplog).count(f"f1: {said}") == 1
+
+
+def test_a_parameter_of_a_state_is_found_at_once(caplog: pytest.LogCaptureFixture) -> None:
+    """Before the first step, with its state's name in the hint; a model without buffers says so."""
+    faults = [
+        {"target": "state:0.weigh.exp_avg", "model": "zero"},
+        {"target": "buffer:0.mean", "model": "zero"},
+    ]
+    injector = Injector({"version": 2, "faults": faults}, model=models.mlp().model)
+    said = lines(caplog)
+    injector.close()
+    assert said[0].startswith("f1: no state '0.weigh.exp_avg'; did you mean '0.weight.exp_avg'")
+    assert said[1] == "f2: no buffer '0.mean'; the model has none"
+    assert lines(caplog) == said  # closing does not say it again
+
+
+def test_a_fault_of_another_rank_is_reported_and_not_warned_of(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """On rank 0 a fault of rank 2 is no mistake; the report says why it did not strike."""
+    case = models.mlp()
+    with Injector(plan("addmm*1:0", "zero", ranks=[2]), model=case.model, rank=0) as injector:
+        case.step()
+    assert "f1 was not injected: it is for ranks 2, this is rank 0" in injector.report()
+    assert injector.not_injected[0].elsewhere
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 
 
 def test_names_may_be_globs_and_modules_filter_them() -> None:

@@ -31,3 +31,14 @@ def test_stale_takes_the_value_of_the_step_before() -> None:
     assert (injection.elements[0].before, injection.elements[0].after) == (3.0, 2.0)
     assert [record.loss for record in run.golden] == [1.0, 4.0, 9.0]
     assert [record.loss for record in run.faulty] == [1.0, 4.0, 4.0]
+
+
+def test_stale_in_the_first_step_says_what_to_strike() -> None:
+    """Nothing came before step 0."""
+    net = nn.Linear(1, 1)
+    session = Session(lambda: net(torch.ones(1, 1)).sum().backward(), model=net)
+    session.trace()
+    session.arm("addmm*1:0", "stale")
+    assert "no earlier value of this site yet; strike step 1 or a later one" in str(
+        session.replay().outcome
+    )
