@@ -18,13 +18,14 @@ BIN := .venv/bin
 STAMPS := .venv/.stamps
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 PINNED := --constraint tests/constraints.txt
-EXTRAS := pandas,lab,teach,campaign,test,lint
+SHOWN := pandas,lab
+EXTRAS := $(SHOWN),teach,campaign,test,lint
 BENCHMARKS := $(basename $(notdir $(wildcard tests/benchmarks/bench_*.py)))
 TSC := tests/js/node_modules/.bin/tsc
 
 .PHONY: demo test lint wheel bench soak install browser node format clean
 
-demo: install
+demo: $(STAMPS)/demo
 	$(BIN)/fi-notebook demo --no-lab
 	$(BIN)/jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root) notebooks/01_quickstart.ipynb
 
@@ -62,15 +63,23 @@ node:
 	  "node was not found: the JavaScript tests need Node.js 18 or later on PATH" >&2; exit 1; }
 
 $(STAMPS)/venv:
-	$(PYTHON) -c 'import sys; sys.version_info >= (3, 10) or sys.exit("Python 3.10 or later is needed; choose one with PYTHON=…")'
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 10) or sys.exit("Python 3.10 or later is needed; choose one with PYTHON=…")'
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	mkdir -p $(STAMPS)
 	touch $@
 
+# What the demo needs, with pip's own progress: torch and JupyterLab take minutes to arrive.
+$(STAMPS)/demo: pyproject.toml tests/constraints.txt | $(STAMPS)/venv
+	@echo "Installing PyTorch and JupyterLab into .venv (once; some minutes) …"
+	$(PIP) install $(PINNED) hatchling
+	$(PIP) install $(PINNED) --no-build-isolation --editable ".[$(SHOWN)]"
+	touch $@
+
 $(STAMPS)/installed: pyproject.toml tests/constraints.txt | $(STAMPS)/venv
+	@echo "Installing everything that tests and lint need into .venv (once; some minutes) …"
 	$(PIP) install --quiet $(PINNED) hatchling
 	$(PIP) install --quiet $(PINNED) --no-build-isolation --editable ".[$(EXTRAS)]"
-	touch $@
+	touch $(STAMPS)/demo $@
 
 $(TSC): tests/js/package.json tests/js/package-lock.json | node
 	npm ci --silent --no-audit --no-fund --prefix tests/js

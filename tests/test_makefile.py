@@ -1,0 +1,37 @@
+"""What the targets of the Makefile would do, without doing it."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+MAKE = shutil.which("make") or "make"
+
+
+def _commands(target: str) -> list[str]:
+    """The commands of a target in a checkout where nothing is installed."""
+    told = subprocess.run(
+        [MAKE, "--dry-run", "--always-make", target],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return told.stdout.splitlines()
+
+
+def test_the_demo_installs_what_it_shows_and_says_so() -> None:
+    """JupyterLab and pandas; no tools of tests or lint, and pip is not silent."""
+    commands = _commands("demo")
+    installs = [command for command in commands if " install " in command]
+    assert installs[-1].endswith('--editable ".[pandas,lab]"')
+    assert not any("--quiet" in command for command in installs)
+    assert commands[-2].endswith("fi-notebook demo --no-lab")
+    assert "notebooks/01_quickstart.ipynb" in commands[-1]
+
+
+def test_the_tests_install_everything() -> None:
+    """All extras, so that no test is left out."""
+    assert any("teach,campaign,test,lint" in command for command in _commands("test"))
