@@ -55,14 +55,22 @@ _KEY = re.compile(r"(?:^|(?<=\s))([A-Za-z_]\w*)\s*=(?!=)")
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """Add the magics to an IPython shell; a second time changes nothing."""
+    """Add the magics to an IPython shell; a second time changes nothing.
+
+    Args:
+        shell: IPython's shell.
+    """
     if getattr(shell, "fi_notebook", None) is None:
         shell.fi_notebook = Extension(shell)
         shell.fi_notebook.load()
 
 
 def unload_ipython_extension(shell: Any) -> None:
-    """Take the magics out of an IPython shell; sessions stay what they are."""
+    """Take the magics out of an IPython shell; sessions stay what they are.
+
+    Args:
+        shell: IPython's shell.
+    """
     extension = getattr(shell, "fi_notebook", None)
     if extension is not None:
         extension.unload()

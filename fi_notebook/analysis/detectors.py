@@ -76,6 +76,12 @@ def register(name: str) -> Callable[[Detector], Detector]:
 
     Every replay from then on tries it; what it raises is logged and stops no replay.
 
+    Args:
+        name: Its name in `Run.detections`.
+
+    Returns:
+        The decorator; it gives the function back as it is.
+
     Raises:
         ValueError: There is a detector of this name already.
     """
@@ -90,7 +96,11 @@ def register(name: str) -> Callable[[Detector], Detector]:
 
 
 def unregister(name: str) -> None:
-    """Take a detector out again; one that is not there is no error."""
+    """Take a detector out again; one that is not there is no error.
+
+    Args:
+        name: Its name.
+    """
     _REGISTRY.pop(name, None)
 
 
@@ -116,6 +126,9 @@ def detect(
         step: The step whose calls were compared; by default the first.
         detectors: Parameters of each detector by name; by default every detector, with
             its own defaults.
+
+    Returns:
+        What each detector said of the faulty run, and of the golden one.
 
     Raises:
         ValueError: There is no detector of a name.
@@ -157,7 +170,16 @@ def _alarms(said: Iterable[Alarm | Bound]) -> tuple[Alarm, ...]:
 
 
 def alarm_at_step(record: StepRecord, value: float, threshold: float = float("nan")) -> Alarm:
-    """An alarm about a whole step."""
+    """An alarm about a whole step.
+
+    Args:
+        record: The step.
+        value: What was seen.
+        threshold: The bound that it went beyond; NaN where there is none.
+
+    Returns:
+        The alarm.
+    """
     return Alarm(record.step, "", value, threshold)
 
 

@@ -121,19 +121,41 @@ class Campaign:
             site: The site.
             elements: How many elements are drawn.
             **how: What else a campaign takes.
+
+        Returns:
+            The campaign; nothing has run yet.
         """
         return cls.of_sites(session, [site], elements=elements, strategy="exhaustive", **how)
 
     @classmethod
     def of_sites(cls, session: Session, sites: Sites, **how: Any) -> Campaign:
-        """A campaign on a session that there is already, in this process."""
+        """A campaign on a session that there is already, in this process.
+
+        Args:
+            session: The session; its plan and runs stay as they are.
+            sites: Targets such as ``relu``, filters of `Trace.find`, or a test of each site.
+            **how: What else a campaign takes.
+
+        Returns:
+            The campaign; nothing has run yet.
+        """
         campaign = cls(lambda: session, sites=sites, **how)
         campaign._session = session  # it is our own
         return campaign
 
     @classmethod
     def of_subtree(cls, session: Session, module: str, *, n: int = 400, **how: Any) -> Campaign:
-        """Sweep a module and everything below it, in this process."""
+        """Sweep a module and everything below it, in this process.
+
+        Args:
+            session: The session; its plan and runs stay as they are.
+            module: Path of the module; ``""`` is the whole model.
+            n: How many injections.
+            **how: What else a campaign takes.
+
+        Returns:
+            The campaign; nothing has run yet.
+        """
         return cls.of_sites(session, {"module": module}, n=n, **how)
 
     # the plan
@@ -193,6 +215,9 @@ class Campaign:
 
         Args:
             tried: How many injections are made to time them.
+
+        Returns:
+            How many, how long in seconds, and the margin; ``print`` shows it.
         """
         some = self.jobs[:: max(1, len(self.jobs) // tried)][:tried]
         self.bench.rows(some[:1])
@@ -232,6 +257,9 @@ class Campaign:
             cancel: Asked now and then; true stops the campaign and keeps what is done.
             on_progress: Told after each task.
 
+        Returns:
+            The rows; `results` from now on.
+
         Raises:
             CampaignError: Other processes cannot import ``make_session``.
         """
@@ -270,16 +298,39 @@ class Campaign:
     # what came of it
 
     def rates(self, by: str = "all", confidence: float = CONFIDENCE) -> list[Rate]:
-        """The rate of each outcome by `results.BY`, with Wilson intervals."""
+        """The rate of each outcome by `results.BY`, with Wilson intervals.
+
+        Args:
+            by: What the injections are grouped by, such as ``layer``, ``phase`` or ``field``.
+            confidence: Of the intervals, from 0 to 1.
+
+        Returns:
+            One rate for each group and outcome.
+
+        Raises:
+            ValueError: They cannot be grouped by this.
+        """
         return self.results.rates(by, confidence)
 
     def compare(self, other: Campaign | Results, confidence: float = CONFIDENCE) -> list[Contrast]:
-        """Every outcome of this campaign and another one, with the interval of the difference."""
+        """Every outcome of this campaign and another one, with the interval of the difference.
+
+        Args:
+            other: The other campaign, or its results.
+            confidence: Of the intervals, from 0 to 1.
+
+        Returns:
+            One contrast for each outcome.
+        """
         theirs = other.results if isinstance(other, Campaign) else other
         return self.results.compare(theirs, confidence)
 
     def to_pandas(self) -> pd.DataFrame:
-        """One line per injection."""
+        """One line per injection.
+
+        Returns:
+            The table, by the injections' numbers.
+        """
         return self.results.to_pandas()
 
     @property
@@ -290,7 +341,17 @@ class Campaign:
         return Pictures(self.results)
 
     def save_html(self, path: str | Path) -> Path:
-        """Write the campaign as one file that opens offline."""
+        """Write the campaign as one file that opens offline.
+
+        Args:
+            path: The file; one that is there is replaced.
+
+        Returns:
+            The path of the file.
+
+        Raises:
+            OSError: It cannot be written there.
+        """
         from fi_notebook.campaign.pictures import save_html
 
         return save_html(self.results, path)

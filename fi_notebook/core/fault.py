@@ -191,7 +191,14 @@ class FaultPlan:
         raise KeyError(key)
 
     def with_fault(self, fault: Fault) -> FaultPlan:
-        """The plan with the fault added at the end, or in place of its namesake."""
+        """The plan with the fault added at the end, or in place of its namesake.
+
+        Args:
+            fault: The fault.
+
+        Returns:
+            The new plan; this one stays as it is.
+        """
         ids = [known.id for known in self.faults]
         if fault.id not in ids:
             return replace(self, faults=(*self.faults, fault))
@@ -199,11 +206,22 @@ class FaultPlan:
         return replace(self, faults=tuple(kept))
 
     def without(self, fault_id: str) -> FaultPlan:
-        """The plan without the fault of this id."""
+        """The plan without the fault of this id.
+
+        Args:
+            fault_id: Id of the fault; one that is not there is no error.
+
+        Returns:
+            The new plan; this one stays as it is.
+        """
         return replace(self, faults=tuple(f for f in self.faults if f.id != fault_id))
 
     def to_dict(self) -> dict[str, Any]:
-        """The plan as the mapping that ``injector.json`` holds."""
+        """The plan as the mapping that ``injector.json`` holds.
+
+        Returns:
+            The mapping; JSON can hold it as it is.
+        """
         mapping: dict[str, Any] = _config().to_dict(self)
         return mapping
 
@@ -211,14 +229,29 @@ class FaultPlan:
     def load(cls, source: str | Path | Mapping[str, Any] | FaultPlan) -> FaultPlan:
         """Read a plan from a path or a mapping; a plan is given back as it is.
 
+        Args:
+            source: A path of ``injector.json`` in either form, what such a file holds, or a
+                plan.
+
+        Returns:
+            The plan.
+
         Raises:
             PlanError: Names the place in the file, what stood there, what was expected.
+            OSError: There is no such file.
         """
         plan: FaultPlan = _config().load(source)
         return plan
 
     def save(self, path: str | Path) -> None:
-        """Write the plan to a file, whole or not at all."""
+        """Write the plan to a file, whole or not at all.
+
+        Args:
+            path: The file; one that is there is replaced.
+
+        Raises:
+            OSError: It cannot be written there.
+        """
         _config().save(self, path)
 
 

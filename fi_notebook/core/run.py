@@ -380,7 +380,14 @@ class Run:
         return iter(self.injections)
 
     def status(self, fault_id: str) -> str:
-        """``fired``, ``inactive`` or ``not injected``: what became of one fault."""
+        """What became of one fault.
+
+        Args:
+            fault_id: Id of a fault of the plan.
+
+        Returns:
+            ``fired``, ``inactive`` or ``not injected``.
+        """
         mine = [i for i in self.injections if i.fault == fault_id]
         if not mine:
             return "not injected"

@@ -111,6 +111,12 @@ class Target:
     def parse(cls, text: str) -> Target:
         """Read a target from its text.
 
+        Args:
+            text: Text such as ``addmm``, ``addmm*3:0`` or ``param:layer.weight``.
+
+        Returns:
+            The target.
+
         Raises:
             SiteError: The text is not a target; says what would be one.
         """
@@ -155,7 +161,14 @@ class Target:
         )
 
     def matches(self, site: Site) -> bool:
-        """Whether this target chooses the site; filters of a fault come on top."""
+        """Whether this target chooses the site; filters of a fault come on top.
+
+        Args:
+            site: A site of a trace.
+
+        Returns:
+            Whether it chooses the site; filters beside it are not asked.
+        """
         return (
             self.kind == "call"
             and self.op == site.op
@@ -211,6 +224,12 @@ class Site:
     @classmethod
     def parse(cls, text: str) -> Site:
         """Read a site from its full text, such as ``addmm*3:0``.
+
+        Args:
+            text: What ``str(site)`` gave, such as ``addmm*3:0``.
+
+        Returns:
+            The site; where it stood is not in its text.
 
         Raises:
             SiteError: The text is not a site, or names several of them.

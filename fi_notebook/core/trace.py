@@ -174,19 +174,40 @@ class Trace:
         return len(self.calls["op"])
 
     def site(self, row: int) -> Site:
-        """The site of a row."""
+        """The site of a row.
+
+        Args:
+            row: Its row, from 0, in execution order.
+
+        Returns:
+            The site.
+        """
         return lookup.make_sites(self, np.asarray([row]))[0]
 
     def frames(self, call: int) -> tuple[Frame, ...]:
         """Source lines of a call row: a backward call has its forward call's first.
 
         The call's own lines (that of ``loss.backward()``) follow.
+
+        Args:
+            call: Row of the call.
+
+        Returns:
+            The lines, innermost first.
         """
         chain = lookup.stack_chain(self, call)
         return tuple(frame for stack in chain for frame in self.tables.stacks[stack])
 
     def stats(self, row: int) -> TensorStats:
-        """Statistics of a site row."""
+        """Statistics of a site row.
+
+        Args:
+            row: Row of the site.
+
+        Returns:
+            Shape, dtype, extremes, mean, standard deviation, norm and counts of its golden
+            output.
+        """
         columns, tables = self.site_columns, self.tables
         return TensorStats(
             tables.dtypes[columns["dtype"][row]],
@@ -196,6 +217,12 @@ class Trace:
 
     def row(self, site: Site | str) -> int:
         """Row of a site.
+
+        Args:
+            site: The site, or its text such as ``relu*2:0``.
+
+        Returns:
+            Its row, from 0, in execution order.
 
         Raises:
             SiteError: The step made no such call or output; says how many it made.
@@ -212,7 +239,14 @@ class Trace:
         return lookup.call_keys(self)
 
     def missing(self, target: Target) -> str:
-        """Why a target chooses nothing here, in one plain clause; ``""`` if it does."""
+        """Why a target chooses nothing here, in one plain clause; ``""`` if it does.
+
+        Args:
+            target: What was asked for.
+
+        Returns:
+            The clause.
+        """
         return lookup.missing(self, target)
 
     def find(
@@ -233,6 +267,9 @@ class Trace:
             code: Source line such as ``run.py[83]``; any frame of the stack.
             parameter: Name of the parameter that the call works on.
 
+        Returns:
+            The sites; none where the filters choose nothing.
+
         Raises:
             SiteError: A filter cannot be read, or there is no such module or phase.
         """
@@ -252,6 +289,9 @@ class Trace:
         Args:
             by: ``module``, ``source`` or ``op``.
 
+        Returns:
+            The root; ``print`` shows it.
+
         Raises:
             ValueError: ``by`` is none of these.
         """
@@ -262,21 +302,41 @@ class Trace:
     def value(self, site: Site | str) -> Any:
         """The golden tensor of a site.
 
+        Args:
+            site: The site, or its text such as ``relu*2:0``.
+
+        Returns:
+            The tensor, in its own shape and dtype; where it was not kept, the step is replayed
+            up to it.
+
         Raises:
             LookupError: The trace came from a file, or its session is closed.
+            SiteError: The step made no such call or output.
         """
         if self._values is None:
             raise LookupError("this trace holds no tensors; trace again in a Session")
         return self._values(self.sites[self.row(site)])
 
     def to_pandas(self) -> pd.DataFrame:
-        """One row per site: where it is, what it is, and its statistics."""
+        """One row per site: where it is, what it is, and its statistics.
+
+        Returns:
+            The table; its columns are named ``site``, ``phase``, ``module``, ``op``, ``call``
+            ….
+        """
         import pandas as pd
 
         return pd.DataFrame(lookup.described(self))
 
     def save(self, path: str | Path) -> None:
-        """Write the trace to a file, whole or not at all."""
+        """Write the trace to a file, whole or not at all.
+
+        Args:
+            path: The file; one that is there is replaced.
+
+        Raises:
+            OSError: It cannot be written there.
+        """
         from fi_notebook.core import trace_file
 
         trace_file.save(self, path)
@@ -284,6 +344,12 @@ class Trace:
     @classmethod
     def load(cls, path: str | Path) -> Trace:
         """Read a trace from a file.
+
+        Args:
+            path: The file that `save` wrote.
+
+        Returns:
+            The trace; it holds statistics, and no tensors.
 
         Raises:
             TraceError: The file is no trace, is damaged, or is of a newer version.

@@ -77,7 +77,14 @@ class Node:
         return f"{self.name}  {self.detail}".rstrip()
 
     def outline(self, depth: int) -> Iterator[tuple[int, Node]]:
-        """The node and what is below it to some depth, each with its level, parents first."""
+        """The node and what is below it to some depth, each with its level, parents first.
+
+        Args:
+            depth: How many levels below it.
+
+        Returns:
+            Pairs of level and node, parents first.
+        """
         waiting = [(0, self)]
         while waiting:
             level, node = waiting.pop()
@@ -131,6 +138,9 @@ def build_tree(trace: Trace, by: str = "module", *, folded: bool = True) -> Node
         trace: The step.
         by: ``module``, ``source`` or ``op``.
         folded: Whether folded calls stand in the tree; where they do, they are marked.
+
+    Returns:
+        The root.
 
     Raises:
         ValueError: ``by`` is none of these.

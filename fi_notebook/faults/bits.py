@@ -188,6 +188,13 @@ def format_of(dtype: str | torch.dtype) -> Format:
 def describe_bit(dtype: str, bit: int) -> str:
     """A bit with its field: ``bit 30 (exponent)``.
 
+    Args:
+        dtype: Name of a dtype, such as ``float32``.
+        bit: Number of the bit; 0 is the least significant.
+
+    Returns:
+        Text such as ``bit 30 (exponent)``.
+
     Raises:
         FaultError: The dtype has no such bit.
     """

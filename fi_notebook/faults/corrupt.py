@@ -59,7 +59,14 @@ class Corruption:
         put(tensor, self.indices, self.after)
 
     def corrupted_copy(self, tensor: torch.Tensor) -> torch.Tensor:
-        """A copy of the tensor with the values after in it; strides as they were."""
+        """A copy of the tensor with the values after in it; strides as they were.
+
+        Args:
+            tensor: What was struck.
+
+        Returns:
+            A copy in the same shape, dtype and device, with the faulty values in it.
+        """
         copy = materialised(tensor)
         self.write_into(copy)
         return copy
@@ -75,6 +82,9 @@ class Corruption:
         Args:
             shape: Shape of the tensor.
             limit: How many of them at most.
+
+        Returns:
+            The first few elements with values and bits, before and after.
         """
         rows = self._differs().nonzero().view(-1)[:limit]
         flat = rows if self.indices is None else self.indices[rows]
@@ -157,6 +167,9 @@ def corrupt(
         elements: Which elements.
         generator: The fault's own generator; draws come from nowhere else.
         context: What a call model needs.
+
+    Returns:
+        What to write where, and what stood there; the tensor is as it was.
 
     Raises:
         FaultError: The fault cannot strike this tensor; says why.

@@ -83,6 +83,9 @@ def selections() -> list[Selection]:
 def check_elements(elements: Elements) -> None:
     """Check the form of a selection; no tensor is needed.
 
+    Args:
+        elements: A word, or a mapping with one key.
+
     Raises:
         FaultError: It is no selection; says what would be one.
     """

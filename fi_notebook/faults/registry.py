@@ -119,7 +119,14 @@ class FaultModel:
     relate: Callable[[Mapping[str, Any]], str] | None = None
 
     def with_defaults(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        """The parameters as given, and the defaults of the others."""
+        """The parameters as given, and the defaults of the others.
+
+        Args:
+            parameters: Those that were given.
+
+        Returns:
+            All of them by name.
+        """
         known = {p.name: p.default for p in self.parameters if p.default is not REQUIRED}
         return known | dict(parameters)
 
@@ -146,6 +153,9 @@ def register(
         replace: Replace a model of your own of the same name, as when a notebook cell
             is run again.
         **details: Further attributes of `FaultModel`.
+
+    Returns:
+        The decorator; it gives the function back as it is.
 
     Raises:
         FaultError: The name is taken, or is no plain word.
@@ -196,6 +206,9 @@ def add(model: FaultModel, *, replace: bool = False) -> None:
 def unregister(name: str) -> None:
     """Take a fault model of your own out of the registry.
 
+    Args:
+        name: Its name.
+
     Raises:
         FaultError: There is none, or it is not your own.
     """
@@ -235,6 +248,12 @@ def names() -> list[str]:
 
 def get(name: str) -> FaultModel:
     """The fault model of a name.
+
+    Args:
+        name: Its name, such as ``bitflip``.
+
+    Returns:
+        The model: its parameters, needs and source.
 
     Raises:
         FaultError: There is none; names the nearest ones.

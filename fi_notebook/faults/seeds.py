@@ -23,6 +23,9 @@ def generator(seed: int, *identity: object, device: torch.device | str = "cpu") 
         seed: Seed of the fault.
         *identity: What tells this firing from every other: text, numbers.
         device: Device of the tensor that is struck.
+
+    Returns:
+        A generator on that device; the global ones are not drawn from.
     """
     text = json.dumps([seed, *identity], default=str)
     digest = hashlib.sha256(text.encode()).digest()

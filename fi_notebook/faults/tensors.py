@@ -22,7 +22,14 @@ PIECE = 1 << 22
 
 
 def refusal(tensor: torch.Tensor) -> str:
-    """Why no fault can strike this tensor, or ``""`` where one can."""
+    """Why no fault can strike this tensor, or ``""`` where one can.
+
+    Args:
+        tensor: The tensor.
+
+    Returns:
+        One plain clause; ``""`` where it can be struck.
+    """
     if tensor.is_nested:
         return "nested tensors are not supported; strike the tensors they are made of"
     if tensor.layout != torch.strided:
@@ -36,7 +43,14 @@ def refusal(tensor: torch.Tensor) -> str:
 
 
 def overlaps(tensor: torch.Tensor) -> bool:
-    """Whether two elements may share memory, as in an expanded tensor."""
+    """Whether two elements may share memory, as in an expanded tensor.
+
+    Args:
+        tensor: Any dense tensor.
+
+    Returns:
+        Whether two of its elements share memory.
+    """
     reach = 0
     for stride, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
         if size > 1:
@@ -108,6 +122,12 @@ def materialised(tensor: torch.Tensor) -> torch.Tensor:
     """A copy with memory of its own, bit for bit, and no autograd graph.
 
     Strides stay as they are, unless elements shared memory: then they are contiguous.
+
+    Args:
+        tensor: Any dense tensor.
+
+    Returns:
+        A tensor of the same shape and values whose memory is its own.
     """
     data = tensor.detach()
     if data.is_conj() or data.is_neg() or overlaps(data):

@@ -172,12 +172,19 @@ class Injector:
         self.close()
 
     def state_dict(self) -> dict[str, Any]:
-        """How far it came, for a checkpoint: the next step and how often each fault fired."""
+        """How far it came, for a checkpoint: the next step and how often each fault fired.
+
+        Returns:
+            A mapping of plain numbers and texts.
+        """
         fired = {aim.fault.id: aim.fired for aim in self._striker.aims}
         return {"next_step": self.step + 1, "fired": fired}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Count on from a checkpoint.
+
+        Args:
+            state: What `state_dict` gave when the checkpoint was written.
 
         Raises:
             ValueError: It is not what `state_dict` gave, or training has begun.

@@ -35,32 +35,105 @@ class Figures:
         self._session = session
 
     def tensor_diff(self, fault: str | None = None, *, dark: bool = False) -> Figure:
-        """Histograms of the struck tensor, before and after."""
+        """Histograms of the struck tensor, before and after.
+
+        Args:
+            fault: Id of a fault; the first that struck if left out.
+            dark: Whether the page is dark.
+
+        Returns:
+            The figure.
+
+        Raises:
+            SessionError: Nothing was replayed, or the fault did not strike.
+        """
         return figures.tensor_diff(self._injection(fault), dark=dark)
 
     def difference_heatmap(self, fault: str | None = None, *, dark: bool = False) -> Figure:
-        """Where in the struck tensor, and by how much."""
+        """Where in the struck tensor, and by how much.
+
+        Args:
+            fault: Id of a fault; the first that struck if left out.
+            dark: Whether the page is dark.
+
+        Returns:
+            The figure.
+
+        Raises:
+            SessionError: Nothing was replayed, or the fault did not strike.
+        """
         return figures.difference_heatmap(self._injection(fault), dark=dark)
 
     def scatter(self, fault: str | None = None, *, dark: bool = False) -> Figure:
-        """Golden against faulty values of the struck tensor."""
+        """Golden against faulty values of the struck tensor.
+
+        Args:
+            fault: Id of a fault; the first that struck if left out.
+            dark: Whether the page is dark.
+
+        Returns:
+            The figure.
+
+        Raises:
+            SessionError: Nothing was replayed, or the fault did not strike.
+        """
         return figures.scatter(self._injection(fault), dark=dark)
 
     def propagation(self, *, dark: bool = False) -> Figure:
-        """The error of every call, in execution order."""
+        """The error of every call, in execution order.
+
+        Args:
+            dark: Whether the page is dark.
+
+        Returns:
+            The figure.
+
+        Raises:
+            SessionError: Nothing was replayed yet.
+        """
         run = self._run
         return figures.propagation(run.comparison, detections=run.detections, dark=dark)
 
     def gradients(self, *, dark: bool = False) -> Figure:
-        """How far gradients and parameters are from the golden ones, by name."""
+        """How far gradients and parameters are from the golden ones, by name.
+
+        Args:
+            dark: Whether the page is dark.
+
+        Returns:
+            The figure.
+
+        Raises:
+            SessionError: Nothing was replayed yet.
+        """
         return figures.gradients(self._run.comparison, dark=dark)
 
     def tree_heat(self, *, dark: bool = False) -> Figure:
-        """Modules by phase, with the worst error of each."""
+        """Modules by phase, with the worst error of each.
+
+        Args:
+            dark: Whether the page is dark.
+
+        Returns:
+            The figure.
+
+        Raises:
+            SessionError: Nothing was replayed yet.
+        """
         return figures.tree_heat(self._run.comparison, dark=dark)
 
     def training(self, *, dark: bool = False) -> Figure:
-        """Loss, norms and metrics over the replayed steps, golden against faulty."""
+        """Loss, norms and metrics over the replayed steps, golden against faulty.
+
+        Args:
+            dark: Whether the page is dark.
+
+        Returns:
+            The figure.
+
+        Raises:
+            SessionError: Nothing was replayed yet.
+        """
         return figures.training(self._run, dark=dark)
 
     @property

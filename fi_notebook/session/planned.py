@@ -120,11 +120,25 @@ class Planned:
         return self.add(fault)
 
     def add(self, fault: Fault) -> Fault:
-        """Add a whole fault to the plan, in place of its namesake; see `arm`."""
+        """Add a whole fault to the plan, in place of its namesake; see `arm`.
+
+        Args:
+            fault: The fault, such as one of another plan.
+
+        Returns:
+            The fault as it stands in the plan, with its anchor.
+
+        Raises:
+            SiteError: A module or phase of it does not exist.
+            FaultError: Its model, a parameter or the elements can never be.
+        """
         return self._book.add(fault, self.model, self.golden)
 
     def disarm(self, fault: Fault | str | None = None) -> None:
         """Take one fault out of the plan, or all of them.
+
+        Args:
+            fault: The fault or its id; all of them if left out.
 
         Raises:
             SessionError: The plan holds no such fault.
@@ -134,7 +148,14 @@ class Planned:
         self._book.put(kept)
 
     def set_enabled(self, fault: Fault | str, enabled: bool) -> Fault:
-        """Switch a fault of the plan on or off; gives it back as it stands.
+        """Switch a fault of the plan on or off.
+
+        Args:
+            fault: The fault, or its id.
+            enabled: Whether it strikes in the next replay.
+
+        Returns:
+            The fault as it stands in the plan now.
 
         Raises:
             SessionError: The plan holds no such fault.
@@ -144,7 +165,18 @@ class Planned:
         return changed
 
     def load_plan(self, source: FaultPlan | str | Path | dict[str, Any]) -> FaultPlan:
-        """Put a whole plan in place of this one, from a plan, a path or a mapping."""
+        """Put a whole plan in place of this one.
+
+        Args:
+            source: A `FaultPlan`, a path of ``injector.json``, or what such a file holds.
+
+        Returns:
+            The plan as it stands now.
+
+        Raises:
+            PlanError: It cannot be read; names the place in it.
+            SiteError: A module or phase of it does not exist in this model.
+        """
         return self._book.load(source, self.model)
 
     def undo(self) -> FaultPlan:

@@ -131,7 +131,17 @@ class Session(Planned):
         return f"<Session of {type(self.model).__name__}: {traced}, {len(self.plan)} armed>"
 
     def kept(self, site: Site | str) -> torch.Tensor | None:
-        """The golden tensor of a site where it was kept; runs nothing, None if it was not."""
+        """The golden tensor of a site where it was kept; runs nothing, None if it was not.
+
+        Args:
+            site: The site, or its text such as ``relu*2:0``.
+
+        Returns:
+            The golden tensor, in its own shape, dtype and device, or None.
+
+        Raises:
+            SiteError: The text is no site.
+        """
         golden = self._golden
         wanted = Site.parse(site) if isinstance(site, str) else site
         return None if golden is None else golden.kept(wanted)
@@ -140,6 +150,9 @@ class Session(Planned):
 
     def trace(self) -> Trace:
         """Run the step once as the golden run, and put everything back.
+
+        Returns:
+            The golden run's trace; `session.golden` from now on.
 
         Raises:
             SessionError: The step made no call or never ran the model, or another run
@@ -163,6 +176,9 @@ class Session(Planned):
             steps: How many steps.
             evaluate: Called with the model after each step of both runs; its metrics
                 (a mapping, or one number) are compared.
+
+        Returns:
+            The run: injections, comparison, outcome; `session.run` from now on.
 
         Raises:
             SessionError: The step is not repeatable, or another run is going on.
@@ -188,7 +204,14 @@ class Session(Planned):
         return run
 
     def trials(self, steps: int = 1) -> Trials:
-        """Try many faults on one golden run; plan and `runs` stay as they are."""
+        """Try many faults on one golden run; plan and `runs` stay as they are.
+
+        Args:
+            steps: How many steps each trial replays.
+
+        Returns:
+            What tries faults; see `fi_notebook.session.trials`.
+        """
         from fi_notebook.session.trials import Trials
 
         golden = self._golden or self._traced()
@@ -197,7 +220,15 @@ class Session(Planned):
     # faces
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
-        """Tell a listener ``(event, payload)`` of all in `session.events`, until undone."""
+        """Tell a listener ``(event, payload)`` of all in `session.events`, until undone.
+
+        Args:
+            listener: Called with the event's name and what belongs to it, in the thread of the
+                run.
+
+        Returns:
+            What ends it.
+        """
         return self._events.subscribe(listener)
 
     def cancel(self) -> None:
@@ -208,13 +239,26 @@ class Session(Planned):
         """The widget; it and this session always agree.
 
         Asked again, it is another view of the same widget.
+
+        Returns:
+            The widget; a snapshot of it is what a page without a kernel shows.
         """
         from fi_notebook.ui.explorer import explorer_of
 
         return explorer_of(self)
 
     def save_html(self, path: str | Path) -> Path:
-        """Write the whole exploration as one file that opens offline; traces if need be."""
+        """Write the whole exploration as one file that opens offline; traces if need be.
+
+        Args:
+            path: The file; one that is there is replaced.
+
+        Returns:
+            The path of the file.
+
+        Raises:
+            OSError: It cannot be written there.
+        """
         from fi_notebook.report.export import save_html
 
         self._golden = self._golden or self._traced()
