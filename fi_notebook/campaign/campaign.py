@@ -19,8 +19,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from fi_notebook.campaign.counted import Counted
 from fi_notebook.campaign.draws import CampaignError
 from fi_notebook.campaign.execute import carried_out, workers_of
 from fi_notebook.campaign.journal import Journal
@@ -29,22 +30,17 @@ from fi_notebook.campaign.population import ONE, FaultSpec, Point, Population, S
 from fi_notebook.campaign.progress import Clock, Progress
 from fi_notebook.campaign.results import Results
 from fi_notebook.campaign.sample import planned
-from fi_notebook.campaign.statistics import CONFIDENCE, Contrast, Rate, margin_of, sample_size
+from fi_notebook.campaign.statistics import margin_of, sample_size
 from fi_notebook.campaign.worker import Bench, Job, Settings, source_of
 from fi_notebook.core.fault import Elements
 from fi_notebook.core.site import Site
 from fi_notebook.core.steps import Steps
 from fi_notebook.session import Session
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from fi_notebook.campaign.pictures import Pictures
-
 __all__ = ["Campaign"]
 
 
-class Campaign:
+class Campaign(Counted):
     """A sample of faults on one training step.
 
     Args:
@@ -107,7 +103,7 @@ class Campaign:
         self._threads, self._timeout, self._audit = threads, timeout, audit
         self._session: Session | None = None
         self._cancelled = False
-        self.results = Results(())
+        super().__init__()
         self.progress: Progress | None = None
 
     @classmethod
@@ -294,64 +290,3 @@ class Campaign:
                 "give its name as 'module:function', or run the campaign in this process"
             )
         return executor
-
-    # what came of it
-
-    def rates(self, by: str = "all", confidence: float = CONFIDENCE) -> list[Rate]:
-        """The rate of each outcome by `results.BY`, with Wilson intervals.
-
-        Args:
-            by: What the injections are grouped by, such as ``layer``, ``phase`` or ``field``.
-            confidence: Of the intervals, from 0 to 1.
-
-        Returns:
-            One rate for each group and outcome.
-
-        Raises:
-            ValueError: They cannot be grouped by this.
-        """
-        return self.results.rates(by, confidence)
-
-    def compare(self, other: Campaign | Results, confidence: float = CONFIDENCE) -> list[Contrast]:
-        """Every outcome of this campaign and another one, with the interval of the difference.
-
-        Args:
-            other: The other campaign, or its results.
-            confidence: Of the intervals, from 0 to 1.
-
-        Returns:
-            One contrast for each outcome.
-        """
-        theirs = other.results if isinstance(other, Campaign) else other
-        return self.results.compare(theirs, confidence)
-
-    def to_pandas(self) -> pd.DataFrame:
-        """One line per injection.
-
-        Returns:
-            The table, by the injections' numbers.
-        """
-        return self.results.to_pandas()
-
-    @property
-    def figures(self) -> Pictures:
-        """The pictures of the campaign."""
-        from fi_notebook.campaign.pictures import Pictures
-
-        return Pictures(self.results)
-
-    def save_html(self, path: str | Path) -> Path:
-        """Write the campaign as one file that opens offline.
-
-        Args:
-            path: The file; one that is there is replaced.
-
-        Returns:
-            The path of the file.
-
-        Raises:
-            OSError: It cannot be written there.
-        """
-        from fi_notebook.campaign.pictures import save_html
-
-        return save_html(self.results, path)

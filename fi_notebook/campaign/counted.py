@@ -1,0 +1,90 @@
+"""The part of a campaign that is what came of it: rates, differences, tables, pictures.
+
+    campaign.rates(by="layer")
+    campaign.compare(other)
+    campaign.figures.heat_map()
+
+Nothing runs here; before `Campaign.run` there is nothing to count.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fi_notebook.campaign.results import Results
+from fi_notebook.campaign.statistics import CONFIDENCE, Contrast, Rate
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from fi_notebook.campaign.pictures import Pictures
+
+__all__ = ["Counted"]
+
+
+class Counted:
+    """What has results."""
+
+    def __init__(self) -> None:
+        """Start with none."""
+        self.results = Results(())
+
+    def rates(self, by: str = "all", confidence: float = CONFIDENCE) -> list[Rate]:
+        """The rate of each outcome by `results.BY`, with Wilson intervals.
+
+        Args:
+            by: What the injections are grouped by, such as ``layer``, ``phase`` or ``field``.
+            confidence: Of the intervals, from 0 to 1.
+
+        Returns:
+            One rate for each group and outcome.
+
+        Raises:
+            ValueError: They cannot be grouped by this.
+        """
+        return self.results.rates(by, confidence)
+
+    def compare(self, other: Counted | Results, confidence: float = CONFIDENCE) -> list[Contrast]:
+        """Every outcome of this campaign and another one, with the interval of the difference.
+
+        Args:
+            other: The other campaign, or its results.
+            confidence: Of the intervals, from 0 to 1.
+
+        Returns:
+            One contrast for each outcome.
+        """
+        theirs = other.results if isinstance(other, Counted) else other
+        return self.results.compare(theirs, confidence)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """One line per injection.
+
+        Returns:
+            The table, by the injections' numbers.
+        """
+        return self.results.to_pandas()
+
+    @property
+    def figures(self) -> Pictures:
+        """The pictures of the campaign."""
+        from fi_notebook.campaign.pictures import Pictures
+
+        return Pictures(self.results)
+
+    def save_html(self, path: str | Path) -> Path:
+        """Write the campaign as one file that opens offline.
+
+        Args:
+            path: The file; one that is there is replaced.
+
+        Returns:
+            The path of the file.
+
+        Raises:
+            OSError: It cannot be written there.
+        """
+        from fi_notebook.campaign.pictures import save_html
+
+        return save_html(self.results, path)
