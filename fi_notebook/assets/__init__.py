@@ -1,14 +1,17 @@
-"""The page of the explorer as static files, read by the widget and by the export.
+"""The pages of the widgets as static files, read by them and by the export.
 
-    page()                  the modules of ``explorer/`` joined into one ES module
+    page()                  the explorer: modules of ``explorer/`` joined into one ES module
+    page("watch")           the live view of a watch, from those of them that it needs
+    page("board")           the live view of a campaign, likewise
     text("explorer.css")    its style sheet
     plotly_source()         plotly.js, once per page
 
 A widget is one module of text, in which no relative import works. So the files are put
 one after another, imported ones first, without their ``import`` lines, their full-line
-doc comments and every ``export`` but those of ``main.js``.
+doc comments, their indentation and every ``export`` but those of the entry point.
 
-Limits: a name stands once in all files together; an import renames nothing.
+Limits: a name stands once in all files together; an import renames nothing; no text of
+theirs goes over several lines.
 """
 
 from __future__ import annotations
@@ -18,9 +21,11 @@ from collections.abc import Iterator
 from functools import cache
 from importlib.resources import files
 
-__all__ = ["modules", "page", "plotly_source", "text"]
+__all__ = ["ENTRIES", "modules", "page", "plotly_source", "text"]
 
-_MAIN = "main"
+ENTRIES = ("main", "watch", "board")
+"""The entry points: what the pages of the explorer, a watch and a campaign begin with."""
+
 _IMPORT = re.compile(r'^import [^;]*? from "\./(\w+)\.js";\n', re.MULTILINE)
 _DOC = re.compile(r"^[ ]*/\*\*(?:(?!\*/).)*\*/\n", re.MULTILINE | re.DOTALL)
 _EXPORT = re.compile(r"^export (?=function|async|class|const)", re.MULTILINE)
@@ -32,15 +37,15 @@ def text(name: str) -> str:
 
 
 @cache
-def page() -> str:
-    """The explorer as one ES module: its default export is the widget."""
-    return "".join(_joinable(name) for name in modules())
+def page(entry: str = "main") -> str:
+    """A widget as one ES module: its default export is the widget."""
+    return "".join(_joinable(name, entry) for name in modules(entry))
 
 
-def modules() -> list[str]:
-    """Names of the modules, each after those that it imports."""
+def modules(entry: str = "main") -> list[str]:
+    """Names of the modules of a page, each after those that it imports."""
     order: dict[str, None] = {}
-    _visit(_MAIN, order)
+    _visit(entry, order)
     return list(order)
 
 
@@ -56,11 +61,11 @@ def _imports(name: str) -> Iterator[str]:
     return (found[1] for found in _IMPORT.finditer(text(f"explorer/{name}.js")))
 
 
-def _joinable(name: str) -> str:
+def _joinable(name: str, entry: str) -> str:
     """A module's text without what only the separate file needs."""
     source = _DOC.sub("", _IMPORT.sub("", text(f"explorer/{name}.js")))
-    source = re.sub(r"\n{2,}", "\n", source)
-    return source if name == _MAIN else _EXPORT.sub("", source)
+    source = re.sub(r"\n\s+", "\n", source)
+    return source if name == entry else _EXPORT.sub("", source)
 
 
 def plotly_source() -> str:

@@ -34,6 +34,9 @@ const CASES = {
   "op:mm module:fc1.inner": [2],
   're:"^fc1 (mm|relu)"': [0, 1],
   "re:^fc1.inner": [2, 3, 4],
+  "is:folded": [5],
+  "is:coll": [],
+  "-is:fold op:*": [0, 1, 2, 3, 4],
 };
 
 for (const [text, wanted] of Object.entries(CASES)) {

@@ -19,31 +19,10 @@ from fi_notebook.ui.explorer import Explorer, explorer_of
 from tests import models
 from tests.ui.bridge import bridged
 from tests.ui.conftest import Open
+from tests.ui.pages import arm, choose, replay
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
-
-
-def choose(page: Page, site: str) -> None:
-    """Search a site and click it."""
-    page.locator(".fi-search").fill(f"op:{site.partition(':')[0]}")
-    page.locator(".fi-row", has_text=site).click()
-    page.locator(".fi-title", has_text=site).wait_for()
-
-
-def arm(page: Page, site: str, bit: int, index: str) -> None:
-    """Arm a bit flip on one element through the form."""
-    choose(page, site)
-    page.get_by_label("bit", exact=True).first.fill(str(bit))
-    page.get_by_label("index of the element").fill(index)
-    page.get_by_role("button", name="Arm", exact=True).click()
-    page.locator(".fi-fault", has_text=site).wait_for()
-
-
-def replay(page: Page) -> None:
-    """Press Replay and wait for the outcome."""
-    page.get_by_role("button", name="Replay").click()
-    page.locator(".fi-verdict").wait_for()
+    from playwright.sync_api import Browser
 
 
 class TestStory:

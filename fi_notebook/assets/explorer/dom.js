@@ -24,9 +24,29 @@ export function h(tag, props, ...children) {
   return element;
 }
 
-/** Put these children in place of the present ones; what is missing is left out. */
+/** What has the focus inside an element, or null. @param {any} element */
+export function focusedIn(element) {
+  const active = element.getRootNode().activeElement;
+  return active && element.contains(active) ? active : null;
+}
+
+/** What tells a control from its siblings, whenever it is drawn. */
+function keyOf(control) {
+  return control.dataset.key ?? [control.getAttribute("aria-label"), control.closest("label")?.firstChild?.textContent,
+    control.tagName === "SELECT" ? "" : control.textContent].join("|");
+}
+
+/** Put these children in place of the present ones; what is missing is left out, and a
+ * control that has the focus keeps it. */
 export function fill(element, children) {
-  element.replaceChildren(...children.flat(Infinity).filter((child) => child !== null && child !== undefined));
+  const held = focusedIn(element);
+  const key = held && held !== element && keyOf(held);
+  const caret = held?.selectionEnd;
+  element.replaceChildren(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== ""));
+  if (!key) return;
+  const again = [...element.querySelectorAll(held.tagName)].find((each) => keyOf(each) === key);
+  again?.focus({ preventScroll: true });
+  if (again && Number.isInteger(caret)) again.setSelectionRange?.(caret, caret);
 }
 
 /** A button. @param {() => void} onclick @param {string} [kind] */

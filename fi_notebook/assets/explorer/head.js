@@ -1,6 +1,6 @@
 /** Views, search, count, alert and the phase strip. */
 
-import { button, h } from "./dom.js";
+import { button, fill, h } from "./dom.js";
 import { count, plural } from "./numbers.js";
 import { VIEWS } from "./views.js";
 
@@ -14,22 +14,25 @@ export function headPane(view) {
   const box = h("input.search", {
     type: "search", spellcheck: "false", "aria-label": "search the calls",
     placeholder: "search:  relu  op:mm  phase:backward  module:conv1  bad:nan  armed:",
+    title: "words, or fields: op: phase: module: code: dtype: bad: armed: effect: is: re:   A minus in front: all but these.",
     oninput: () => {
       store.ui.query = box.value;
       store.changed("tree");
     },
   });
   const found = h("span.found", { role: "status" });
+  const alerts = h("div.alerts");
   const phases = h("div.phases", { role: "group", "aria-label": "phases" });
-  const el = h("div.head", null, tabs, box, found, phases);
+  const el = h("div.head", null, tabs, box, found, alerts, phases);
   return {
     el,
     update(topics) {
       if (!topics.some((t) => ["trace", "tree", "run", "plan", "reveal"].includes(t))) return;
       if (box.value !== store.ui.query) box.value = store.ui.query;
-      tabs.replaceChildren(...VIEWS.map((name) => viewTab(store, name)));
-      found.replaceChildren(foundText(store), " ", alertButton(store));
-      phases.replaceChildren(...phaseButtons(store));
+      fill(tabs, VIEWS.map((name) => viewTab(store, name)));
+      found.textContent = foundText(store);
+      fill(alerts, alertTiles(store));
+      fill(phases, [phaseButtons(store), markButtons(store)]);
     },
   };
 }
@@ -47,20 +50,45 @@ function viewTab(store, name) {
   }, { "aria-pressed": store.ui.view === name }, "tab");
 }
 
-/** How many outputs are not finite, by cause; a click goes to the next that began it.
+const SEVERITIES = ["critical", "high", "medium"];
+
+/** What is not finite: in the golden run by severity, and after a replay what is new.
  * @param {Store} store */
-function alertButton(store) {
-  const { alert } = store.trace?.columns ?? {};
-  const [, critical, high, medium] = [0, 1, 2, 3].map((kind) => alert?.filter((each) => each === kind).length);
-  if (!critical && !high && !medium) return "";
-  const next = () => {
-    const wanted = critical ? 1 : 2;
-    const after = alert.indexOf(wanted, store.ui.row + 1);
-    store.reveal(after < 0 ? alert.indexOf(wanted) : after);
-  };
-  return button(`⚠ ${count(critical + high)} not finite: ${critical} began here`, next, {
-    title: `critical ${critical}: finite in, not out; high ${high}: bad in and out; medium ${medium}: bad in, finite out`,
+function alertTiles(store) {
+  return store.trace ? [goldenAlert(store), faultyAlert(store)] : [];
+}
+
+/** A click goes to the next call that began it: finite in, not finite out. @param {Store} store */
+function goldenAlert(store) {
+  const { alert } = store.trace.columns;
+  const sizes = SEVERITIES.map((_, at) => alert.reduce((n, each) => n + (each === at + 1), 0));
+  const [critical, high] = sizes;
+  if (sizes.every((n) => !n)) return null;
+  const wanted = critical ? 1 : high ? 2 : 3;
+  return button([`⚠ ${count(critical + high)} not finite`,
+    SEVERITIES.map((name, at) => sizes[at] ? h("span.severity", { "data-severity": name }, `${count(sizes[at])} ${name}`) : null)],
+  () => revealNext(store, (row) => alert[row] === wanted), {
+    title: "go to the next call where it began. critical: finite in, not out; high: not finite in and out; medium: not finite in, finite out",
   }, "alert");
+}
+
+/** A click goes to the next output that only the fault made not finite. @param {Store} store */
+function faultyAlert(store) {
+  const bad = store.errors?.bad;
+  const sites = bad?.reduce((n, each) => n + (each > 0), 0);
+  if (!sites) return null;
+  return button(`⚠ ${count(sites)} newly not finite`, () => revealNext(store, (row) => bad[row] > 0), {
+    title: "outputs that are not finite in the faulty run, unlike the golden one; go to the next",
+  }, "alert");
+}
+
+/** Show the next site after the chosen one that passes, or the first. @param {Store} store */
+function revealNext(store, passes) {
+  const { size } = store.trace;
+  for (let step = 1; step <= size; step += 1) {
+    const row = (store.ui.row + step) % size;
+    if (passes(row)) return store.reveal(row);
+  }
 }
 
 /** Always "n of N". @param {Store} store */
@@ -72,21 +100,31 @@ function foundText(store) {
 /** @param {Store} store */
 function phaseButtons(store) {
   if (!store.trace) return [];
-  const { data, columns, size } = store.trace;
+  const { data, columns } = store.trace;
   const sizes = new Int32Array(data.phases.length);
   for (const phase of columns.phase) sizes[phase] += 1;
-  const fold = 1 << data.flags.indexOf("folded");
-  let folded = 0;
-  for (let row = 0; row < size; row += 1) if (columns.flags[row] & fold) folded += 1;
-  const strip = data.phases.map((name, phase) =>
-    sizes[phase] ? phaseButton(store, name, phase, sizes[phase]) : null).filter(Boolean);
-  if (folded) {
-    strip.push(button(`folded ${count(folded)}`, () => {
-      store.ui.folded = !store.ui.folded;
-      store.changed("tree");
-    }, { "aria-pressed": store.ui.folded, title: "detach, profiler and factory calls" }, "toggle"));
-  }
-  return strip;
+  return data.phases.map((name, phase) => sizes[phase] ? phaseButton(store, name, phase, sizes[phase]) : null);
+}
+
+/** Collectives, which a click searches, and what is folded away. @param {Store} store */
+function markButtons(store) {
+  if (!store.trace) return [];
+  const { data, columns } = store.trace;
+  const sizeOf = (flag) => columns.flags.reduce((n, flags) => n + ((flags >> data.flags.indexOf(flag)) & 1), 0);
+  const [collective, folded] = [sizeOf("collective"), sizeOf("folded")];
+  const searched = store.ui.query.trim() === "is:collective";
+  const search_ = () => {
+    store.ui.query = searched ? "" : "is:collective";
+    store.changed("tree", "reveal");
+  };
+  const fold = () => {
+    store.ui.folded = !store.ui.folded;
+    store.changed("tree");
+  };
+  return [
+    collective ? button(`⇄ collectives ${count(collective)}`, search_, { "aria-pressed": searched, title: "calls that move data between ranks" }, "toggle") : null,
+    folded ? button(`folded ${count(folded)}`, fold, { "aria-pressed": store.ui.folded, title: "detach, profiler and factory calls" }, "toggle") : null,
+  ];
 }
 
 /** @param {Store} store @param {number} size */

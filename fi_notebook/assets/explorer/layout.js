@@ -136,6 +136,12 @@ export function flatten(tree, open, found) {
   return shown.subarray(0, size);
 }
 
+/** Which nodes are open where everything is, down to a depth: 0 leaves the roots alone.
+ * @param {Tree} tree @param {number} depth */
+export function openTo(tree, depth) {
+  return Uint8Array.from(tree.depth, (each) => (each < depth ? 1 : 0));
+}
+
 /** Whether a node has children. @param {Tree} tree @param {number} node */
 export function isBranch(tree, node) {
   return tree.end[node] > node + 1;

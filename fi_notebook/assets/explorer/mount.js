@@ -1,9 +1,10 @@
 /** One view: the panes in one element, drawn once per frame. */
 
 import { showPane } from "./choosing.js";
-import { button, h } from "./dom.js";
+import { button, fill, h } from "./dom.js";
 import { footPane } from "./foot.js";
 import { headPane } from "./head.js";
+import { focusKeeper, hearKeys } from "./keyboard.js";
 import { redraw } from "./plots.js";
 import { resultPane } from "./result.js";
 import { sitePane } from "./sitepane.js";
@@ -15,7 +16,7 @@ import { treePane } from "./treepane.js";
 /** Draw an explorer into an element. @param {Store} store @param {HTMLElement} el */
 export function mount(store, el) {
   const live = h("div.live", { "aria-live": "polite" });
-  const root = h("div.explorer", { "data-lm-suppress-shortcuts": "true" });
+  const root = h("div.explorer", { "data-lm-suppress-shortcuts": "true", tabindex: -1 });
   const view = { store, root, say: (text) => { live.textContent = text; } };
   const names = ["tree", "site", "result"];
   const switcher = h("div.switch", { role: "group", "aria-label": "pane" });
@@ -24,16 +25,15 @@ export function mount(store, el) {
   root.append(head.el, switcher, h("div.panes", null, tree.el, site.el, result.el), foot.el, live);
   const paneShown = () => {
     root.dataset.pane = store.ui.pane;
-    switcher.replaceChildren(...names.map((name) => button(name, () => showPane(store, name), { "aria-pressed": store.ui.pane === name }, "tab")));
+    fill(switcher, names.map((name) => button(name, () => showPane(store, name), { "aria-pressed": store.ui.pane === name }, "tab")));
   };
-  const draw_ = scheduler(store, (topics) => {
+  const keeping = focusKeeper(root);
+  const draw_ = scheduler(store, (topics) => keeping(() => {
     for (const pane of panes) pane.update(topics);
     if (topics.includes("pane")) paneShown();
-    if (store.refocus) /** @type {any} */ (root.querySelector(store.refocus))?.focus();
-    store.refocus = null;
-  });
+  }));
   const unsubscribe = store.subscribe(draw_);
-  root.addEventListener("keydown", (event) => rootKey(root, event));
+  hearKeys(root);
   el.append(root);
   const unwatch = watchTheme(view);
   const sized = new ResizeObserver(() => redraw(view));
@@ -65,20 +65,4 @@ function scheduler(store, work) {
     }
     for (const topic of topics) due.add(topic);
   };
-}
-
-/** Keys stay inside the widget; Escape leaves it to the notebook cell. */
-function rootKey(root, event) {
-  const typing = event.target instanceof HTMLInputElement || event.target instanceof HTMLSelectElement;
-  if (event.key === "Escape") {
-    const cell = root.closest(".jp-Cell, [tabindex]");
-    event.target.blur();
-    return cell?.focus?.();
-  }
-  event.stopPropagation();
-  if (event.key === "/" && !typing) {
-    event.preventDefault();
-    root.querySelector(".fi-search")?.focus();
-  }
-  if (event.key === "ArrowDown" && event.target.classList?.contains("fi-search")) root.querySelector(".fi-grid")?.focus();
 }

@@ -10,6 +10,11 @@ export function siteText(trace, row) {
   return `${prefix}${trace.data.ops[c.op[row]]}*${c.number[row]}:${c.output[row]}${index}`;
 }
 
+/** Whether a site carries a mark such as `collective`. @param {Trace} trace @param {number} row */
+export function isMarked(trace, row, flag) {
+  return (trace.columns.flags[row] & (1 << trace.data.flags.indexOf(flag))) !== 0;
+}
+
 /** Short text of a source line. */
 export function frameText(frame) {
   return `${String(frame[0]).replaceAll("\\", "/").split("/").pop()}:${frame[1]}`;

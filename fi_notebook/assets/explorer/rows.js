@@ -2,9 +2,11 @@
 
 import { chooseNode, showPane, toggle } from "./choosing.js";
 import { h, phaseTag } from "./dom.js";
+import { healthCell } from "./health.js";
 import { KIND, firstRow, isBranch } from "./layout.js";
+import { isMarked } from "./names.js";
 import { nodeText, typeText } from "./nodes.js";
-import { clip, count, exact, short } from "./numbers.js";
+import { clip, exact, plural, short } from "./numbers.js";
 
 /** @import { View } from "./dom.js" */
 /** @import { Tree } from "./layout.js" */
@@ -72,11 +74,12 @@ function rowElement(view, pane, shown, at) {
   h("span.name", { role: "gridcell", style: `padding-left:${tree.depth[node] * 14}px`, title: clip(`${name} ${detail}`, 400) },
     h("span.twist", { onclick: (e) => { e.stopPropagation(); toggle(view, node); } }, branch ? (open ? "▾" : "▸") : ""),
     leaf ? armedBox(store, row) : null,
+    tree.kind[node] >= KIND.call && isMarked(trace, row, "collective") ? collectiveMark() : null,
     h(`span.label.k${tree.kind[node]}`, null, clip(name)),
     h("span.detail", null, clip(detail))),
   h("span", { role: "gridcell" }, uniform(tree, node, trace) ? phaseTag(trace.data.phases[trace.columns.phase[row]]) : null),
-  h("span.right.num", { role: "gridcell" }, leaf ? "" : count(shown.found[node])),
-  h("span.type", { role: "gridcell" }, leaf ? typeText(store, row) : ""),
+  h("span.type.num", { role: "gridcell" }, leaf ? typeText(store, row) : plural(shown.found[node], "site")),
+  h("span.health", { role: "gridcell" }, healthCell(store, shown, node)),
   h("span", { role: "gridcell" }, heatCell(store, shown, node)));
   return element;
 }
@@ -86,6 +89,11 @@ function uniform(tree, node, trace) {
   if (tree.kind[node] > KIND.op) return tree.kind[node] !== KIND.fold;
   if (tree.kind[node] !== KIND.op) return false;
   return trace.columns.phase[firstRow(tree, node)] === trace.columns.phase[tree.ref[tree.end[node] - 1]];
+}
+
+/** Marks a call that moves data between ranks. */
+function collectiveMark() {
+  return h("span.collective", { title: "collective: moves data between ranks", role: "img", "aria-label": "collective" }, "⇄");
 }
 
 /** Solid only when the kernel has confirmed. @param {Store} store */
@@ -102,26 +110,16 @@ function armedBox(store, row) {
   }, armed ? "✓" : "");
 }
 
-/** NaN and infinities first, else the heat bar. @param {Store} store */
+/** The bar of the heat column, on a logarithmic scale. @param {Store} store */
 function heatCell(store, shown, node) {
-  const row = firstRow(shown.tree, node);
-  const leaf = shown.tree.kind[node] === KIND.site;
-  if (store.ui.heat === "error" && store.errors) {
-    if (shown.broken[node] > 0) return h("span.chip.bad", { title: "not finite, unlike the golden run" }, leaf ? `NaN/Inf +${count(store.errors.bad[row])}` : "NaN/Inf");
-    if (shown.changed[node] === 0) return h("span.note", { title: "equal bit for bit" }, "=");
-  } else if (shown.bad[node] > 0) return h("span.chip.bad", null, leaf ? badText(store, row) : "NaN/Inf");
+  const { heat } = store.ui;
+  if (heat === "error" && shown.changed?.[node] === 0) return h("span.note", { title: "equal bit for bit" }, "=");
   if (!shown.heat || shown.heat.most[node] < 0) return null;
   const value = shown.heat.most[node];
   const { low, high } = shown.heat;
   const share = value <= 0 ? 0 : high <= low ? 1 : Math.max(0.02, Math.log(value / low) / Math.log(high / low));
-  return h("span.heat", { title: `${store.ui.heat} ${exact(value)}` },
+  return h("span.heat", { title: `${heat} ${exact(value)}` },
     h("span.bar", { style: `width:${(Math.min(1, share) * 100).toFixed(0)}%` }), h("span.heatnum", null, short(value)));
-}
-
-/** @param {Store} store */
-function badText(store, row) {
-  const { nan, posinf, neginf } = store.trace.columns;
-  return nan[row] ? `NaN ${count(nan[row])}` : `${posinf[row] ? "+" : "−"}Inf ${count(posinf[row] + neginf[row])}`;
 }
 
 /** @param {View} view */

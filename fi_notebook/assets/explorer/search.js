@@ -7,7 +7,7 @@ import { frameText, siteText } from "./names.js";
 /** @typedef {(trace: Trace, value: string) => (row: number) => boolean} MakeTest */
 
 const FIELDS = ["op", "phase", "module", "code", "dtype", "bad", "armed",
-  "effect", "re"];
+  "effect", "is", "re"];
 
 /** Read a search: words, `field:value`, `-field:value`, `re:pattern`; quotes keep spaces.
  * @param {string} text @returns {Term[]} */
@@ -77,6 +77,13 @@ function badTest(trace, value) {
   return (row) => nan[row] > 0 || posinf[row] > 0 || neginf[row] > 0;
 }
 
+/** Views, collectives, calls in place: what the trace marks. @type {MakeTest} */
+function flagTest(trace, value) {
+  const wanted = value.toLowerCase();
+  const bits = trace.data.flags.reduce((sum, name, bit) => (name.startsWith(wanted) ? sum | (1 << bit) : sum), 0);
+  return (row) => (trace.columns.flags[row] & bits) !== 0;
+}
+
 /** @type {MakeTest} */
 function wordTest(trace, value) {
   const word = value.toLowerCase();
@@ -117,6 +124,7 @@ function test(trace, term, facts) {
   if (term.field === "armed") return armedTest(facts, value);
   if (term.field === "phase") return byTable(chosen(trace.data.phases, starts), c.phase);
   if (term.field === "dtype") return byTable(chosen(trace.data.dtypes, starts), c.dtype);
+  if (term.field === "is") return flagTest(trace, value);
   if (term.field === "effect") {
     if (!facts.effect) return () => false;
     return byTable(chosen(facts.effects, starts), facts.effect);

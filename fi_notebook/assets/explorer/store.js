@@ -1,10 +1,10 @@
 /** What the page knows, and what the person looks at. */
 
-import { KIND, flatten, highest, tally } from "./layout.js";
+import { openTo } from "./layout.js";
 import { siteText } from "./names.js";
 import { typed } from "./numbers.js";
 import { RECEIVERS } from "./receive.js";
-import { parseQuery, search } from "./search.js";
+import { openAtFirst, shownOf } from "./shown.js";
 import { buildTree } from "./views.js";
 
 /** @import { Tree } from "./layout.js" */
@@ -25,10 +25,13 @@ export class Store {
     /** @type {any} */ this.hello = { models: [] };
     /** @type {any} */ this.plan = { faults: [] };
     this.run = null;
+    this.runs = 0; // how many were told
     this.errors = null;
     /** @type {any} */ this.figures = { figures: {}, texts: {} };
     /** @type {any} */ this.state = { state: "idle" };
     this.steps = null;
+    this.sweep = null;
+    /** @type {any} */ this.sweepPictures = { figures: {}, texts: {} };
     /** @type {any[]} */ this.log = [];
     this.site = null;
     /** @type {Map<number, string[]>} */ this.armed = new Map();
@@ -44,8 +47,6 @@ export class Store {
     /** @type {Map<number, any>} */
     this.waiting = new Map();
     this.lastId = 0;
-    /** What gets the focus back after a part was drawn anew. @type {string | null} */
-    this.refocus = null;
     this.previewTimer = 0;
     this.timer = 0;
     this.shown = null;
@@ -91,8 +92,14 @@ export class Store {
     return this.ask(kind, fields).catch((error) => { if (!this.lost) this.note("error", error.message); });
   }
 
-  /** @param {string} level @param {string} [more] */
+  /** Put a line into the log; what was just said is not said again.
+   * @param {string} level @param {string} [more] */
   note(level, text, more = "") {
+    const last = this.log[0];
+    if (last?.level === level && last.text === text && Date.now() - last.time < 2000) {
+      last.more ||= more;
+      return;
+    }
     this.log.unshift({ level, text, more, time: new Date() });
     this.log.length = Math.min(this.log.length, 200);
     this.changed("log");
@@ -129,76 +136,22 @@ export class Store {
 
   /** Which nodes are open; a search has its own, all open at first. */
   opened() {
-    const key = this.ui.query.trim() ? `${this.ui.view} found` : this.ui.view;
-    this.open[key] ??= this.firstOpen(key.endsWith("found"));
+    const searched = this.ui.query.trim();
+    const key = searched ? `${this.ui.view} found` : this.ui.view;
+    this.open[key] ??= searched ? new Uint8Array(this.tree().size).fill(1) : openAtFirst(this.tree());
     return this.open[key];
   }
 
-  /** @param {boolean} all */
-  firstOpen(all) {
-    const tree = this.tree();
-    const open = new Uint8Array(tree.size);
-    for (let node = 0; node < tree.size; node += 1) {
-      const kind = tree.kind[node];
-      const shallow = (kind === KIND.module && tree.depth[node] < 1) || kind === KIND.file;
-      open[node] = all || shallow ? 1 : 0;
-    }
-    return open;
+  /** Open the tree down to a depth, and fold what is below. @param {number} depth */
+  openTo(depth) {
+    this.opened().set(openTo(this.tree(), depth));
+    this.changed("tree");
   }
 
   /** What the tree pane shows now; worked out once per change. */
   visible() {
-    if (this.shown || !this.trace) return this.shown;
-    const tree = this.tree();
-    const { mask, problem } = this.mask();
-    const found = tally(tree, mask);
-    const nodes = flatten(tree, this.opened(), found);
-    const { nan, posinf, neginf } = this.trace.columns;
-    const bad = nan.map((n, row) => n + posinf[row] + neginf[row]);
-    let total = 0;
-    for (const hit of mask) total += hit;
-    const broken = this.errors && highest(tree, this.errors.bad);
-    const changed = this.errors && highest(tree, this.errors.changed);
-    this.shown = { tree, found, nodes, total, problem, mask, broken, changed, bad: highest(tree, bad), heat: this.heat(tree) };
+    if (this.trace) this.shown ??= shownOf(this);
     return this.shown;
-  }
-
-  /** The sites that search, phases and folding leave. */
-  mask() {
-    const trace = this.trace;
-    const terms = parseQuery(this.ui.query);
-    const { phase, flags } = trace.columns;
-    const fold = this.ui.folded || terms.length ? 0 : 1 << trace.data.flags.indexOf("folded");
-    let mask = new Uint8Array(trace.size).fill(1);
-    let problem = "";
-    try {
-      if (terms.length) mask = search(trace, terms, this.facts());
-    } catch (error) {
-      problem = error.message;
-    }
-    for (let row = 0; row < trace.size; row += 1) {
-      if (flags[row] & fold || this.ui.hidden.has(phase[row])) mask[row] = 0;
-    }
-    return { mask, problem };
-  }
-
-  /** The heat column: a statistic, or the error of the last replay.
-   * @param {Tree} tree */
-  heat(tree) {
-    const columns = this.trace.columns;
-    const name = this.ui.heat;
-    const values = name === "error" ? this.errors?.error : columns[name];
-    if (!values) return null;
-    const sizes = Float64Array.from(values, (x) => (Number.isNaN(x) ? -1 : Math.abs(x)));
-    if (name === "error") values.forEach((x, i) => { if (x < 0) sizes[i] = -1; });
-    const most = highest(tree, sizes);
-    let low = Infinity;
-    let high = 0;
-    for (const x of sizes) {
-      if (x > 0 && x < low) low = x;
-      if (x > high && x < Infinity) high = x;
-    }
-    return { most, low: Math.max(low, high * (name === "error" ? 1e-12 : 1e-5)), high };
   }
 
   /** Choose a site. Nothing runs. */

@@ -1,12 +1,14 @@
 /** The tree pane: virtual rows below a head of columns. */
 
-import { h, select } from "./dom.js";
+import { fill, h, select } from "./dom.js";
 import { paintRows, scrollTo } from "./rows.js";
+import { HEATS } from "./shown.js";
 import { treeKey } from "./treekeys.js";
 
 /** @import { MakePane } from "./dom.js" */
+/** @import { Store } from "./store.js" */
 
-const HEATS = ["std", "norm", "max", "min", "mean", "zeros", "error"];
+const HEAT_TEXTS = { nan: "NaN", posinf: "+Inf", neginf: "−Inf", error: "divergence" };
 
 /** @type {MakePane} */
 export function treePane(view) {
@@ -16,13 +18,13 @@ export function treePane(view) {
   const grid = h("div.grid", {
     role: "treegrid", tabindex: 0, "aria-label": "calls of the step",
   }, spacer, rows);
-  const heat = select(store.ui.heat, HEATS.map((name) => [name, name]), (value) => {
+  const heat = select(store.ui.heat, HEATS.map((name) => [name, HEAT_TEXTS[name] ?? name]), (value) => {
     store.ui.heat = value;
     store.changed("tree");
-  }, { "aria-label": "heat column" });
-  const heads = h("div.heads", null,
-    h("span", null, "site"), h("span", null, "phase"), h("span.right", null, "sites"),
-    h("span", null, "type"), heat);
+  }, { "aria-label": "heat column", title: "what the bars show" });
+  const depth = h("span.depth");
+  const heads = h("div.heads", null, h("span", null, "site", depth), h("span", null, "phase"),
+    h("span", null, "output"), h("span", { title: "NaN, infinities, zeros" }, "health"), heat);
   const empty = h("div.empty");
   const el = h("section.pane.tree", { "aria-label": "tree", "data-name": "tree" }, heads, grid, empty);
   const pane = { grid, room: 400, rows, spacer, empty, heat, ids: `fi${Math.random().toString(36).slice(2)}` };
@@ -38,7 +40,18 @@ export function treePane(view) {
     update(topics) {
       if (topics.some((t) => ["trace", "tree", "plan", "run", "site", "reveal", "hello"].includes(t))) paintRows(view, pane);
       if (topics.includes("reveal")) scrollTo(view, pane);
+      if (topics.some((t) => ["trace", "tree"].includes(t))) fill(depth, depthSelect(store));
       heat.value = store.ui.heat;
+      heat.options[HEATS.indexOf("error")].disabled = !store.errors;
     },
   };
+}
+
+/** Opens the tree down to a depth. @param {Store} store */
+function depthSelect(store) {
+  if (!store.trace) return [];
+  const deepest = store.tree().depth.reduce((a, b) => Math.max(a, b), 0);
+  const depths = Array.from({ length: deepest }, (_, depth) => [String(depth), depth ? `depth ${depth}` : "fold all"]);
+  return [select("", [["", "depth"], ...depths, [String(deepest), "open all"]],
+    (value) => value && store.openTo(Number(value)), { "aria-label": "open the tree to depth" })];
 }

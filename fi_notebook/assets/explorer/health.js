@@ -1,0 +1,47 @@
+/** Health of a site as chips: NaN, infinities, zeros; after a replay what is newly not finite. */
+
+import { h } from "./dom.js";
+import { KIND, firstRow } from "./layout.js";
+import { count } from "./numbers.js";
+
+/** @import { Trace } from "./names.js" */
+/** @import { Store } from "./store.js" */
+
+/** @typedef {{ text: string, bad: boolean, title: string }} Chip */
+
+const MOSTLY = 0.5; // share of zeros that is worth a chip
+
+/** What is remarkable about the values of one site. @param {Trace} trace @param {number} row
+ * @returns {Chip[]} */
+export function healthOf(trace, row) {
+  const { nan, posinf, neginf, zeros, shape } = trace.columns;
+  const numel = trace.data.shapes[shape[row]].reduce((a, b) => a * b, 1);
+  const chips = [];
+  const add = (text, bad, title) => chips.push({ text, bad, title });
+  if (nan[row] > 0) add(`NaN ${count(nan[row])}`, true, `${nan[row]} of ${numel} elements are NaN`);
+  const infinite = Math.max(0, posinf[row]) + Math.max(0, neginf[row]);
+  if (infinite) {
+    const sign = neginf[row] > 0 ? (posinf[row] > 0 ? "±" : "−") : "+";
+    add(`${sign}Inf ${count(infinite)}`, true, `${posinf[row]} elements are +Inf, ${neginf[row]} are −Inf`);
+  }
+  if (!chips.length && numel > 1 && zeros[row] >= MOSTLY * numel) {
+    const all = zeros[row] === numel;
+    add(all ? "all 0" : `${Math.floor((100 * zeros[row]) / numel)} % 0`, false, `${zeros[row]} of ${numel} elements are zero`);
+  }
+  return chips;
+}
+
+/** The chips of a node: a branch tells only whether anything below it is not finite.
+ * @param {Store} store */
+export function healthCell(store, shown, node) {
+  const { tree, bad, broken } = shown;
+  const leaf = tree.kind[node] === KIND.site;
+  const row = firstRow(tree, node);
+  const chips = leaf ? healthOf(store.trace, row)
+    : bad[node] > 0 ? [{ text: "NaN/Inf", bad: true, title: "an output below is not finite" }] : [];
+  if (broken?.[node] > 0) {
+    const text = leaf ? `+${count(store.errors.bad[row])} NaN/Inf` : "+ NaN/Inf";
+    chips.unshift({ text, bad: true, title: "not finite in the faulty run, unlike the golden one" });
+  }
+  return chips.map(({ text, bad: worse, title }) => h(worse ? "span.chip.bad" : "span.chip", { title }, text));
+}

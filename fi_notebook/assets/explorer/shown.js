@@ -1,0 +1,73 @@
+/** What the tree pane shows: the nodes that search, phases and folding leave, and their heat. */
+
+import { KIND, flatten, highest, tally } from "./layout.js";
+import { parseQuery, search } from "./search.js";
+
+/** @import { Tree } from "./layout.js" */
+/** @import { Store } from "./store.js" */
+
+/** The heat column: every statistic, and after a replay how far the runs differ. */
+export const HEATS = ["std", "norm", "max", "min", "mean", "zeros", "nan", "posinf", "neginf", "error"];
+
+/** The nodes that are open at first: the roots of modules and the files.
+ * @param {Tree} tree */
+export function openAtFirst(tree) {
+  return tree.kind.map((kind, node) =>
+    ((kind === KIND.module && tree.depth[node] < 1) || kind === KIND.file ? 1 : 0));
+}
+
+/** Everything that the tree pane draws; the store keeps it until something changes.
+ * @param {Store} store */
+export function shownOf(store) {
+  const tree = store.tree();
+  const { mask, problem } = masked(store);
+  const found = tally(tree, mask);
+  const { nan, posinf, neginf } = store.trace.columns;
+  const bad = nan.map((n, row) => n + posinf[row] + neginf[row]);
+  const { errors } = store;
+  return {
+    tree, found, mask, problem,
+    nodes: flatten(tree, store.opened(), found),
+    total: mask.reduce((sum, hit) => sum + hit, 0),
+    bad: highest(tree, bad),
+    broken: errors && highest(tree, errors.bad),
+    changed: errors && highest(tree, errors.changed),
+    heat: heatOf(store, tree),
+  };
+}
+
+/** The sites that search, phases and folding leave. @param {Store} store */
+function masked(store) {
+  const { trace, ui } = store;
+  const terms = parseQuery(ui.query);
+  const { phase, flags } = trace.columns;
+  const fold = ui.folded || terms.length ? 0 : 1 << trace.data.flags.indexOf("folded");
+  let mask = new Uint8Array(trace.size).fill(1);
+  let problem = "";
+  try {
+    if (terms.length) mask = search(trace, terms, store.facts());
+  } catch (error) {
+    problem = error.message;
+  }
+  for (let row = 0; row < trace.size; row += 1) {
+    if (flags[row] & fold || ui.hidden.has(phase[row])) mask[row] = 0;
+  }
+  return { mask, problem };
+}
+
+/** Size of the heat at each node, and the ends of its scale.
+ * @param {Store} store @param {Tree} tree */
+function heatOf(store, tree) {
+  const name = store.ui.heat;
+  const signed = name !== "error"; // an error below zero is none at all
+  const values = signed ? store.trace.columns[name] : store.errors?.error;
+  if (!values) return null;
+  const sizes = Float64Array.from(values, (x) => (Number.isNaN(x) || (x < 0 && !signed) ? -1 : Math.abs(x)));
+  let low = Infinity;
+  let high = 0;
+  for (const x of sizes) {
+    if (x > 0 && x < low) low = x;
+    if (x > high && x < Infinity) high = x;
+  }
+  return { most: highest(tree, sizes), low: Math.max(low, high * (signed ? 1e-5 : 1e-12)), high };
+}

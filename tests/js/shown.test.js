@@ -1,0 +1,69 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { healthOf } from "../../fi_notebook/assets/explorer/health.js";
+import { KIND, openTo } from "../../fi_notebook/assets/explorer/layout.js";
+import { Store } from "../../fi_notebook/assets/explorer/store.js";
+import { trace } from "./step.mjs";
+
+/** A store that shows the small step. */
+function opened() {
+  const store = new Store(() => {});
+  const { data, columns } = trace();
+  store.receive({ kind: "trace", data, columns: { ...columns, zeros: Int32Array.of(32, 16, 0, 0, 0, 0) } });
+  return store;
+}
+
+test("a tree opens down to a depth, and folds below it", () => {
+  const store = opened();
+  const depths = () => Math.max(...store.visible().nodes.map((node) => store.tree().depth[node]));
+  for (const depth of [0, 1, 2, 3]) {
+    store.openTo(depth);
+    assert.equal(depths(), depth);
+  }
+  assert.deepEqual([...openTo(store.tree(), 1)], [...store.tree().depth].map((depth) => Number(depth < 1)));
+});
+
+test("any statistic can be the heat, on the scale of its size", () => {
+  const store = opened();
+  store.trace.columns.min = Float32Array.of(-8, 0, NaN, 1, 2, 4);
+  store.ui.heat = "min";
+  store.changed("tree");
+  const { heat, tree } = store.visible();
+  assert.equal(heat.high, 8);
+  assert.equal(heat.low, 1);
+  assert.equal(heat.most[0], 8);
+  assert.equal(heat.most[tree.nodeOfRow[2]], -1, "NaN has no bar");
+});
+
+test("the divergence is the heat only after a replay", () => {
+  const store = opened();
+  store.ui.heat = "error";
+  assert.equal(store.visible().heat, null);
+  store.errors = { error: Float32Array.of(-1, 0.5, 0, 0, 0, 0), bad: new Int32Array(6), changed: Int32Array.of(-1, 1, 0, 0, 0, 0) };
+  store.changed("run");
+  const { heat, changed, tree } = store.visible();
+  assert.equal(heat.most[0], 0.5);
+  assert.equal(heat.most[tree.nodeOfRow[0]], -1, "what was not compared has no bar");
+  assert.equal(changed[tree.nodeOfRow[2]], 0);
+});
+
+test("health tells NaN, infinities of either sign and mostly zeros", () => {
+  const { trace: step } = opened();
+  const texts = (row) => healthOf(step, row).map(({ text }) => text);
+  assert.deepEqual(texts(0), ["all 0"], "32 of 4 × 8");
+  assert.deepEqual(texts(1), ["50 % 0"], "16 of 4 × 8");
+  assert.deepEqual(texts(2), []);
+  assert.deepEqual(texts(3), ["NaN 2"]);
+  assert.deepEqual(texts(4), ["+Inf 1"]);
+  step.columns.neginf[4] = 1;
+  assert.deepEqual(texts(4), ["±Inf 2"]);
+});
+
+test("what is folded comes back when it is searched or unfolded", () => {
+  const store = opened();
+  assert.equal(store.visible().total, 5);
+  store.ui.folded = true;
+  store.changed("tree");
+  assert.equal(store.visible().total, 6);
+  assert.equal(store.tree().kind.filter((kind) => kind === KIND.site).length, 6);
+});

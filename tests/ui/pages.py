@@ -1,0 +1,39 @@
+"""What a person does in the page: choose a site, arm a fault, replay.
+
+choose(page, "relu*2:0")
+arm(page, "relu*2:0", 27, "0, 3, 0, 0")
+replay(page)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+__all__ = ["arm", "choose", "replay"]
+
+
+def choose(page: Page, site: str) -> None:
+    """Search a site and click it."""
+    page.locator(".fi-search").fill(f"op:{site.partition(':')[0]}")
+    page.locator(".fi-row", has_text=site).click()
+    page.locator(".fi-title", has_text=site).wait_for()
+
+
+def arm(page: Page, site: str, bit: int, index: str) -> None:
+    """Arm a bit flip on one element through the form."""
+    choose(page, site)
+    page.get_by_label("elements").select_option("index")
+    page.get_by_label("index of the element").wait_for()
+    page.get_by_label("bit", exact=True).first.fill(str(bit))
+    page.get_by_label("index of the element").fill(index)
+    page.get_by_role("button", name="Arm", exact=True).click()
+    page.locator(".fi-fault", has_text=site).wait_for()
+
+
+def replay(page: Page) -> None:
+    """Press Replay and wait for the outcome."""
+    page.get_by_role("button", name="Replay").click()
+    page.locator(".fi-verdict").wait_for()
