@@ -18,8 +18,6 @@ from tests.tools import derived, traced
 _CASES = {**models.CASES, **models_graph.GRAPHS}
 _FIRST_INSIDE = "CheckpointFunctionBackward"
 """A checkpoint's own node belongs to its first call, wherever that was made."""
-_OWNED = {("encoder.self_attn", "encoder.self_attn.out_proj")}
-"""Attention reads its out_proj's weights itself; their gradients belong to their owner."""
 _HAND_CHECKED = {("gradient_inside", LOSS_FUNCTION, "")}
 """A sum whose graph is gone before the forward returns: made in the root's forward."""
 
@@ -61,8 +59,6 @@ def test_backward_calls_have_the_module_that_made_their_node(name: str) -> None:
     """The node that runs was made in the module that the trace names, found by graph walks."""
     for call, seen in zip(_traced(name), _expected(name), strict=True):
         if seen.node is None or call.phase != "backward" or seen.node == _FIRST_INSIDE:
-            continue
-        if (seen.module, call.module) in _OWNED:
             continue
         if (name, seen.module, call.module) in _HAND_CHECKED:
             continue
