@@ -1,0 +1,71 @@
+"""The README does what it says, and its links lead somewhere."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import fi_notebook as fi
+from fi_notebook.core.run import OUTCOMES
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+LONGEST = 180  # lines; what takes more room stands in docs/
+
+
+def _blocks() -> list[str]:
+    """Its Python, but for the magics."""
+    found = re.findall(r"^```python\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+    return [block for block in found if not block.startswith("%")]
+
+
+def test_its_python_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Block after block, in a person's own names; the saved plan strikes headless."""
+    monkeypatch.chdir(tmp_path)
+    net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 3))
+    names: dict[str, Any] = {
+        "net": net,
+        "opt": torch.optim.Adam(net.parameters()),
+        "criterion": nn.CrossEntropyLoss(),
+        "x": torch.randn(16, 4),
+        "y": torch.randint(3, (16,)),
+    }
+    for block in _blocks():
+        exec(block, names)  # the README's own code
+    names["step"]()
+    report = names["injector"].report()
+    names["injector"].close()
+    assert report.startswith("1 injection, training came to step 0")
+    assert "f1 struck relu*2:0" in capsys.readouterr().out
+    assert json.loads((tmp_path / "injector.json").read_text())["version"] == 2
+    assert (tmp_path / "report.html").is_file()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_to_files(page: Path) -> None:
+    """Each link that is no address is a file beside the page."""
+    links = re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text(encoding="utf-8"))
+    missing = [link for link in links if "://" not in link and not (page.parent / link).exists()]
+    assert not missing
+
+
+def test_it_counts_right_and_stays_short() -> None:
+    """As many fault models as there are, every outcome, every notebook in order."""
+    assert f"[{len(fi.faults.names())} fault models]" in README
+    models = f"{len(fi.faults.names())} models, own functions"
+    others = (ROOT / "docs" / "other_tools.md").read_text(encoding="utf-8")
+    assert models in others
+    assert f"| outcomes | {len(OUTCOMES)}, over one step or many |" in others
+    assert all(f"`{outcome}`" in README for outcome in OUTCOMES)
+    notebooks = [path.name for path in sorted((ROOT / "notebooks").glob("*.ipynb"))]
+    assert re.findall(r"\(notebooks/(.*?)\)", README) == notebooks
+    assert len(README.splitlines()) <= LONGEST
