@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from fi_notebook.injector import Injector
     from fi_notebook.magics import load_ipython_extension, unload_ipython_extension
     from fi_notebook.session import Session
+    from fi_notebook.ui.doctor import doctor
+    from fi_notebook.ui.watch import watch
 
 _HOMES = {
     "Campaign": "fi_notebook.campaign",
@@ -39,8 +41,10 @@ _HOMES = {
     "Site": "fi_notebook.core.site",
     "Trace": "fi_notebook.core.trace",
     "compare": "fi_notebook.analysis.compare",
+    "doctor": "fi_notebook.ui.doctor",
     "load_ipython_extension": "fi_notebook.magics",
     "unload_ipython_extension": "fi_notebook.magics",
+    "watch": "fi_notebook.ui.watch",
 }
 
 _ROOMS = {"detectors": "fi_notebook.analysis.detectors", "faults": "fi_notebook.faults"}
@@ -56,9 +60,11 @@ __all__ = [
     "Trace",
     "compare",
     "detectors",
+    "doctor",
     "faults",
     "load_ipython_extension",
     "unload_ipython_extension",
+    "watch",
 ]
 
 

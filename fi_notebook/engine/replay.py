@@ -62,6 +62,7 @@ class Setup:
         sources: Source stacks, shared by all runs of the session.
         pass_number: Whether the step takes its number.
         interrupts: What becomes of a Ctrl-C outside the step itself.
+        readers: What makes further observers of a run, who only look and come last.
     """
 
     step: Callable[..., Any]
@@ -70,6 +71,7 @@ class Setup:
     sources: SourceStacks
     pass_number: bool
     interrupts: Interrupts = field(default_factory=Interrupts)
+    readers: list[Callable[[Watch], Observer]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -234,6 +236,7 @@ def run_step(
     gradients = Gradients(setup.model)
     watch.optimizer_begins += [optimizer_begins or _nobody, gradients.take_of]
     observers: list[Observer] = [striker, recorder] if plan else [recorder]
+    observers += [read(watch) for read in setup.readers]
     mode = Interceptor(watch, observers)
     try:
         returned = observed(setup, number, mode)

@@ -94,6 +94,10 @@ class StepClock:
             self._handles.pop().remove()
         _unwatch_zero_grad(self)
 
+    def restart(self, step: int) -> None:
+        """Count from a step on again; the next outermost training forward begins it."""
+        self.step, self.micro_batch, self._due = step - 1, -1, True
+
     @property
     def begun(self) -> bool:
         """Whether any step has begun."""

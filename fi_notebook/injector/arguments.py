@@ -1,10 +1,7 @@
 """What an injector may be given, checked before anything is attached.
 
-    check_arguments(rank="2", …)    # ValueError: rank is '2'; expected a whole number from 0
-    optimizers_of([adam, sgd])      # (adam, sgd)
-    Progress.of({"next_step": 3, "fired": {"f1": 2}}, {"f1"})
-
-Limits: whether an optimizer is one of the model shows when it steps.
+check_arguments(rank="2", …)    # ValueError: rank is '2'; expected a whole number from 0
+Progress.of({"next_step": 3, "fired": {"f1": 2}}, {"f1"})
 """
 
 from __future__ import annotations
@@ -15,12 +12,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from torch import nn
-from torch.optim import Optimizer
 
 from fi_notebook.config.forms import VERBOSITIES
+from fi_notebook.engine.arguments import check_count, is_count
 from fi_notebook.errors import did_you_mean
 
-__all__ = ["Progress", "check_arguments", "optimizers_of"]
+__all__ = ["Progress", "check_arguments"]
 
 logger = logging.getLogger("fi_notebook")
 
@@ -43,41 +40,15 @@ def check_arguments(
     if not isinstance(model, nn.Module):
         raise TypeError(f"model is {type(model).__name__}; expected a torch.nn.Module")
     if micro_batch_per_step is not None:
-        _check_count("micro_batch_per_step", micro_batch_per_step, 1)
-    _check_count("start_step", start_step, 0)
+        check_count("micro_batch_per_step", micro_batch_per_step, 1)
+    check_count("start_step", start_step, 0)
     if rank is not None:
-        _check_count("rank", rank, 0)
+        check_count("rank", rank, 0)
     if not isinstance(events, (str, os.PathLike, type(None))):
         raise TypeError(f"events is {type(events).__name__}; expected a path, or None")
     if verbosity is not None and verbosity not in VERBOSITIES:
         hint = did_you_mean(str(verbosity), VERBOSITIES)
         raise ValueError(f"verbosity is {verbosity!r}; expected one of {VERBOSITIES}{hint}")
-
-
-def _check_count(name: str, value: Any, low: int) -> None:
-    if not _is_count(value, low):
-        raise ValueError(f"{name} is {value!r}; expected a whole number from {low}")
-
-
-def _is_count(value: Any, low: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= low
-
-
-def optimizers_of(given: Any) -> tuple[Optimizer, ...]:
-    """The optimizers that were given: none, one, or several.
-
-    Raises:
-        TypeError: Something that is no optimizer; says what it is.
-    """
-    if given is None:
-        return ()
-    several = isinstance(given, Iterable) and not isinstance(given, (str, Mapping))
-    optimizers = tuple(given) if several else (given,)
-    for each in optimizers:
-        if not isinstance(each, Optimizer):
-            what = f"optimizer holds {type(each).__name__}" if several else f"optimizer is {each!r}"
-            raise TypeError(f"{what}; expected a torch optimizer, or several, or None")
-    return optimizers
 
 
 class Progress(NamedTuple):
@@ -104,12 +75,12 @@ class Progress(NamedTuple):
         if not {"next_step", "fired"} <= state.keys():
             raise ValueError(f"{what}got {sorted(map(str, state))}")
         step, fired = state["next_step"], state["fired"]
-        if not _is_count(step, 0):
+        if not is_count(step, 0):
             raise ValueError(f"{what}next_step is {step!r}, not a whole number from 0")
         if not isinstance(fired, Mapping):
             raise ValueError(f"{what}fired is {fired!r}, not a mapping")  # noqa: TRY004
         for fault, times in fired.items():
-            if not isinstance(fault, str) or not _is_count(times, 0):
+            if not isinstance(fault, str) or not is_count(times, 0):
                 raise ValueError(
                     f"{what}fired has {fault!r}: {times!r}; each is a fault's id and a whole "
                     "number from 0"

@@ -37,13 +37,14 @@ from torch.optim import Optimizer
 from fi_notebook import faults
 from fi_notebook.core.fault import FaultPlan
 from fi_notebook.core.run import Injection, NotInjected
+from fi_notebook.engine.arguments import optimizers_of
 from fi_notebook.engine.attachment import Attachment
 from fi_notebook.engine.inject import Striker
 from fi_notebook.engine.intercept import Observer, Watch
 from fi_notebook.engine.source import SourceStacks
 from fi_notebook.engine.steps import StepClock
 from fi_notebook.injector.aiming import aimed_at
-from fi_notebook.injector.arguments import Progress, check_arguments, optimizers_of
+from fi_notebook.injector.arguments import Progress, check_arguments
 from fi_notebook.injector.events import EventFile
 from fi_notebook.injector.log import CallLog
 from fi_notebook.injector.summary import missed_steps, report_lines

@@ -21,7 +21,7 @@ from fi_notebook.core.tree import Node
 from fi_notebook.core.words import counted
 from fi_notebook.report.payload import shortened
 
-__all__ = ["LARGEST", "snapshot_html", "snapshot_text"]
+__all__ = ["LARGEST", "STYLE", "html_table", "snapshot_html", "snapshot_text"]
 
 LARGEST = 200_000
 """Bytes of a snapshot, at most."""
@@ -29,7 +29,7 @@ LARGEST = 200_000
 _MOST_NODES = 300
 _MOST_CHANGES = 16
 
-_STYLE = """<style>
+STYLE = """<style>
 .fi-snapshot{font:13px/1.5 system-ui,sans-serif;max-width:960px}
 .fi-snapshot table{border-collapse:collapse;margin:4px 0 10px;font-variant-numeric:tabular-nums}
 .fi-snapshot td,.fi-snapshot th{padding:1px 12px 1px 0;text-align:left;border:0;background:none}
@@ -39,11 +39,12 @@ _STYLE = """<style>
 .fi-snapshot code{font-family:ui-monospace,monospace;font-size:12px}
 .fi-snapshot .fi-quiet{opacity:.7}
 </style>"""
+"""The look of a snapshot; what carries it has the class ``fi-snapshot``."""
 
 
 def snapshot_html(trace: Trace | None, plan: FaultPlan, run: Run | None) -> str:
     """The exploration as static HTML."""
-    parts = [_STYLE, '<div class="fi-snapshot">', *_run_html(run), *_plan_html(plan, run)]
+    parts = [STYLE, '<div class="fi-snapshot">', *_run_html(run), *_plan_html(plan, run)]
     if trace is not None:
         title = f"{counted(trace.call_count, 'call')}, {counted(len(trace), 'site')}"
         parts += [f"<p><b>{title}</b></p>", *_tree_html(trace)]
@@ -51,7 +52,7 @@ def snapshot_html(trace: Trace | None, plan: FaultPlan, run: Run | None) -> str:
     text = "\n".join(parts)
     if len(text.encode()) <= LARGEST:
         return text
-    return f'{_STYLE}<div class="fi-snapshot">{"".join(_run_html(run))}</div>'
+    return f'{STYLE}<div class="fi-snapshot">{"".join(_run_html(run))}</div>'
 
 
 def _run_html(run: Run | None) -> Iterator[str]:
@@ -63,7 +64,7 @@ def _run_html(run: Run | None) -> Iterator[str]:
         (d.name, f"{d.golden:.6g}", f"{d.faulty:.6g}", "bit for bit" if d.equal else "differs")
         for d in (comparison.loss, comparison.gradient_norm)
     ]
-    yield _table(("", "golden", "faulty", ""), rows)
+    yield html_table(("", "golden", "faulty", ""), rows)
     for injection in run.injections[:4]:
         yield from _injection_html(injection)
     for missed in run.not_injected:
@@ -77,7 +78,7 @@ def _injection_html(injection: Injection) -> Iterator[str]:
         (str(list(change.index)), f"{change.before:.6g}", f"{change.after:.6g}", *_bits(change))
         for change in injection.elements[:_MOST_CHANGES]
     ]
-    yield _table(("element", "before", "after", "bits before", "bits after"), rows)
+    yield html_table(("element", "before", "after", "bits before", "bits after"), rows)
 
 
 def _bits(change: object) -> tuple[str, str]:
@@ -96,7 +97,7 @@ def _plan_html(plan: FaultPlan, run: Run | None) -> Iterator[str]:
         )
         for fault in plan
     ]
-    yield _table(("plan", ""), rows)
+    yield html_table(("plan", ""), rows)
 
 
 def _tree_html(trace: Trace) -> Iterator[str]:
@@ -121,7 +122,8 @@ def _tree_html(trace: Trace) -> Iterator[str]:
     yield from lines(trace.tree("module"), 0)
 
 
-def _table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+def html_table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """A table of texts, all escaped."""
     head = "".join(f"<th>{escape(each)}</th>" for each in heads)
     body = "".join(
         "<tr>" + "".join(f"<td>{escape(shortened(cell))}</td>" for cell in row) + "</tr>"

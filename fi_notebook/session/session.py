@@ -30,6 +30,7 @@ from fi_notebook.core.run import Run
 from fi_notebook.core.site import Site
 from fi_notebook.core.trace import Trace
 from fi_notebook.core.words import counted
+from fi_notebook.engine.intercept import Observer, Watch
 from fi_notebook.engine.replay import Setup, takes_step_number
 from fi_notebook.engine.source import SourceStacks
 from fi_notebook.engine.store import budget_of
@@ -46,6 +47,8 @@ if TYPE_CHECKING:
     from fi_notebook.session.figures import Figures
     from fi_notebook.session.trials import Trials
     from fi_notebook.ui.explorer import Explorer
+    from fi_notebook.ui.watch import LiveWatch
+    from fi_notebook.watching.watching import Sites
 
 __all__ = ["Session"]
 
@@ -231,6 +234,19 @@ class Session(Planned):
         """
         return self._events.subscribe(listener)
 
+    def read_with(self, make: Callable[[Watch], Observer]) -> Callable[[], None]:
+        """Let an observer look at every run from now on; call what is returned to end it.
+
+        Args:
+            make: Makes the observer of one run from what names its calls.
+
+        Returns:
+            What ends it.
+        """
+        readers = self._stage.setup.readers
+        readers.append(make)
+        return lambda: readers.remove(make) if make in readers else None
+
     def cancel(self) -> None:
         """Stop the running trace or replay, from any thread; everything is put back."""
         self._events.stop.set()
@@ -246,6 +262,25 @@ class Session(Planned):
         from fi_notebook.ui.explorer import explorer_of
 
         return explorer_of(self)
+
+    def watch(self, sites: Sites, **options: Any) -> LiveWatch:
+        """Watch tensors, step by step, in every replay and in a training loop of the model.
+
+        The golden run of a replay is the golden band, the faulty one the current run.
+
+        Args:
+            sites: What is watched: sites of the trace, or texts such as ``relu*2:0``.
+            **options: Further arguments of `fi_notebook.watch`.
+
+        Returns:
+            The watch; its figure is shown live.
+
+        Raises:
+            SiteError: A site that cannot be read or does not exist; names the nearest.
+        """
+        from fi_notebook.ui.watch import watch_session
+
+        return watch_session(self, sites, **options)
 
     def save_html(self, path: str | Path) -> Path:
         """Write the whole exploration as one file that opens offline; traces if need be.

@@ -23,6 +23,8 @@ from collections.abc import Callable, Mapping
 from types import FrameType
 from typing import Any
 
+from fi_notebook.ui.shells import running_shell
+
 __all__ = ["Coalescer", "Executor"]
 
 _LOG = logging.getLogger("fi_notebook")
@@ -50,7 +52,7 @@ class Executor:
         self._lock = threading.Condition()
         self._thread: threading.Thread | None = None
         self._context = contextvars.copy_context()
-        self._shell = _running_shell() if shell is None else shell or None
+        self._shell = running_shell() if shell is None else shell or None
         self._cell = "the running cell" if self._shell is not None and _in_a_cell() else ""
         self._cells_run = 0
         self._watch(True)
@@ -153,7 +155,7 @@ class Coalescer:
             interval: Seconds between two calls, at least.
         """
         self._send = send
-        self._interval = interval
+        self.interval = interval  # may be made longer where sending takes its time
         self._pending: dict[str, Any] = {}
         self._last = float("-inf")
         self._timer: threading.Timer | None = None
@@ -163,7 +165,7 @@ class Coalescer:
         """Send an update now, or with the next batch."""
         with self._lock:
             self._pending[kind] = update
-            wait = self._last + self._interval - time.monotonic()
+            wait = self._last + self.interval - time.monotonic()
             if wait <= 0:
                 self.flush()
             elif self._timer is None:
@@ -181,11 +183,6 @@ class Coalescer:
             if pending:
                 self._last = time.monotonic()
                 self._send(pending)
-
-
-def _running_shell() -> Any:
-    module = sys.modules.get("IPython")
-    return None if module is None else module.get_ipython()
 
 
 def _in_a_cell() -> bool:

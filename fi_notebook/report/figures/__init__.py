@@ -8,9 +8,11 @@
     tree_heat(comparison)          modules by phase
     ranks({rank: comparison})      ranks by phase
     training(run)                  loss, norms, metrics over the steps
+    watched(run, golden_runs)      statistics of watched tensors over the steps
 
 Each takes ``dark=``; to re-theme a figure that exists, replace its template by
-``theme(dark)``: no mark changes its colour. Each has a twin in ``report/text.py``.
+``theme(dark)``: no mark changes its colour. Each has a twin in ``report/text.py``,
+that of ``watched`` in ``report/text_watched.py``.
 """
 
 from plotly.graph_objects import Figure
@@ -21,6 +23,7 @@ from fi_notebook.report.figures.spread import propagation
 from fi_notebook.report.figures.tensors import difference_heatmap, scatter
 from fi_notebook.report.figures.training import training
 from fi_notebook.report.figures.update import gradients, ranks, tree_heat
+from fi_notebook.report.figures.watched import watched
 
 __all__ = [
     "Figure",
@@ -33,4 +36,5 @@ __all__ = [
     "theme",
     "training",
     "tree_heat",
+    "watched",
 ]

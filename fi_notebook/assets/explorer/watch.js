@@ -1,0 +1,134 @@
+/** The live view of a watch: entry point of its widget. All that it shows is the model's state. */
+
+import { fill, h, select, table } from "./dom.js";
+import { draw } from "./plots.js";
+import { watchTheme } from "./theme.js";
+import { inflate } from "./wire.js";
+
+/** A figure with the points that moved since it was made.
+ * @param {{ data: any[], layout: any }} figure @param {Record<number, any>} points */
+export function merged(figure, points) {
+  return { ...figure, data: figure.data.map((trace, at) => ({ ...trace, ...points[at] })) };
+}
+
+/** What is to be said aloud of a frame, after the one before. */
+export function spoken(before, frame) {
+  const more = (frame.count ?? 0) - (before.count ?? 0);
+  if (more <= 0) return "";
+  return `${more === 1 ? "a new alert" : `${more} new alerts`}; the first of all: ${frame.alerts[0]}`;
+}
+
+/** plotly.js, which stands in a model of its own. */
+async function sharedSource(model) {
+  const shared = await model.widget_manager.get_model(model.get("_plotly"));
+  const view = shared.get("_deflated");
+  return inflate(new Uint8Array(view.buffer, view.byteOffset, view.byteLength));
+}
+
+/** What a figure asks of a store. */
+function hostOf(model) {
+  const host = {
+    readonly: false,
+    hello: { templates: JSON.parse(model.get("_templates")) },
+    onPlotly: null,
+    ask: async () => host.onPlotly(await sharedSource(model)),
+  };
+  return host;
+}
+
+/** Runs a piece of work once per frame of the page; what is asked meanwhile is done after it. */
+function latestWins(work) {
+  let due = false;
+  let running = false;
+  const run = async () => {
+    running = true;
+    while (due) {
+      due = false;
+      await new Promise(requestAnimationFrame);
+      await work();
+    }
+    running = false;
+  };
+  return () => {
+    due = true;
+    if (!running) run();
+  };
+}
+
+/** The words about a frame: how far it came, and what can no longer come. */
+function headOf(frame, gone) {
+  const state = gone ? "the kernel is gone; this is the last step that it sent"
+    : frame.closed ? "closed" : "watching";
+  return [h("h3.title", null, "watch"), h("span.found", null, frame.words ?? ""),
+    h("span.chip", { "data-state": state === "watching" ? "live" : "ended" }, state)];
+}
+
+/** The alerts, or nothing. */
+function alertsOf(frame) {
+  if (!frame.count) return [];
+  const title = frame.count === 1 ? "1 alert" : `${frame.count} alerts`;
+  return [h("div.bad", null, `⚠ ${title}: NaN or Inf`),
+    h("ul.list", null, frame.alerts.map((line) => h("li", null, line)))];
+}
+
+/** The last step of each site, and what was not read. */
+function lastStep(frame) {
+  if (!frame.rows?.length) return [h("div.empty", null, "nothing was read yet: train the model")];
+  return [table(frame.header, frame.rows, "last step of each site"),
+    [...frame.unread, ...frame.notes].map((line) => h("div.note", null, line))];
+}
+
+/** Draw a watch into an element. @param {any} model @param {HTMLElement} el */
+function mountWatch(model, el) {
+  const live = h("div.live", { "aria-live": "assertive" });
+  const head = h("div.words");
+  const choice = select(model.get("statistic"), model.get("_statistics").map((name) => [name, name]), (name) => {
+    model.set("statistic", name);
+    model.save_changes();
+  }, { "aria-label": "statistic" });
+  const alerts = h("div.warned");
+  const place = h("div.plot", { role: "figure", "aria-label": "statistics step by step" });
+  const last = h("div.last", { tabindex: 0, role: "region", "aria-label": "last step of each site" });
+  const root = h("div.explorer.watch", { "data-lm-suppress-shortcuts": "true", role: "region", "aria-label": "watch" },
+    h("div.head", null, head, choice), alerts, place, last, live);
+  const view = /** @type {any} */ ({ store: hostOf(model), root, say: () => {} });
+  let before = {};
+  let gone = !model.comm_live && model.comm_live !== undefined;
+  const show = latestWins(async () => {
+    const frame = JSON.parse(model.get("_frame"));
+    const text = model.get("_figure");
+    live.textContent = spoken(before, frame) || live.textContent;
+    before = frame;
+    fill(head, headOf(frame, gone));
+    fill(alerts, alertsOf(frame));
+    fill(last, lastStep(frame));
+    choice.value = model.get("statistic");
+    if (text) await draw(view, place, merged(JSON.parse(text), frame.points ?? {}));
+  });
+  const lost = () => {
+    gone = true;
+    show();
+  };
+  model.on("change:_frame change:_figure", show);
+  model.on("comm_live_update", lost);
+  root.addEventListener("keydown", (event) => event.key === "Escape" || event.stopPropagation());
+  el.append(root);
+  const unwatch = watchTheme(view);
+  const sized = new ResizeObserver(show);
+  sized.observe(root);
+  show();
+  return () => {
+    model.off("change:_frame change:_figure", show);
+    model.off("comm_live_update", lost);
+    sized.disconnect();
+    unwatch();
+    root.remove();
+  };
+}
+
+export default {
+  /** @param {{ model: any, el: HTMLElement }} context */
+  render({ model, el }) {
+    return mountWatch(model, el);
+  },
+};

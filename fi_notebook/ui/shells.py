@@ -1,0 +1,30 @@
+"""IPython as it runs here, asked and never imported: a script has none.
+
+shell = running_shell()             # None in a script
+has_kernel(shell)                   # a notebook's; a terminal's IPython has no kernel
+publish(shell, bundle, "abc")       # an output that `publish(…, update=True)` replaces
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+__all__ = ["has_kernel", "publish", "running_shell"]
+
+
+def running_shell() -> Any:
+    """The IPython shell that runs this, or None."""
+    module = sys.modules.get("IPython")
+    return None if module is None else module.get_ipython()
+
+
+def has_kernel(shell: Any) -> bool:
+    """Whether a shell belongs to a kernel, and so to a notebook."""
+    return getattr(shell, "kernel", None) is not None
+
+
+def publish(shell: Any, bundle: Mapping[str, Any], name: str, *, update: bool = False) -> None:
+    """Show an output, or put it in place of the one of the same name."""
+    shell.display_pub.publish(dict(bundle), {}, transient={"display_id": name}, update=update)
