@@ -39,6 +39,7 @@ __all__ = [
     "share",
     "size",
     "smallest_normal",
+    "ulps",
     "value",
 ]
 
@@ -191,6 +192,27 @@ def _field(bit: int, dtype: str) -> str:
         return ""
     ends = np.cumsum(layout.widths[::-1])
     return f" ({layout.names[::-1][int(np.searchsorted(ends, bit, side='right'))]})"
+
+
+def ulps(change: ElementChange, dtype: str) -> int | None:
+    """How many representable values a fault moved an element by; the sign is no step.
+
+    Args:
+        change: The element.
+        dtype: Name of its dtype.
+
+    Returns:
+        Units in the last place; None where there is none: no float, complex, or a NaN.
+    """
+    layout = _LAYOUTS.get(dtype)
+    raw = (change.before_bits, change.after_bits)
+    if layout is None or "exponent" not in layout.names or None in raw:
+        return None
+    if change.before != change.before or change.after != change.after:  # NaN has no place
+        return None
+    sign = 1 << (layout.bits - 1)
+    before, after = (-(bits & ~sign) if bits & sign else bits for bits in raw if bits is not None)
+    return abs(after - before)
 
 
 def share(count: int, total: int, what: str = "") -> str:

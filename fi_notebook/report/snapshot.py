@@ -6,7 +6,8 @@
 A saved notebook carries it, so it still tells its story on a page without a kernel.
 Every name and value is escaped; there is no script in it.
 
-Limits: the tree shows modules and operators, not single calls.
+Limits: the tree shows modules and operators, not single calls, and 300 lines at most;
+how many are left out stands below it.
 """
 
 from __future__ import annotations
@@ -101,7 +102,7 @@ def _plan_html(plan: FaultPlan, run: Run | None) -> Iterator[str]:
 
 
 def _tree_html(trace: Trace) -> Iterator[str]:
-    left = _MOST_NODES
+    left, tree = _MOST_NODES, trace.tree("module")
 
     def lines(node: Node, depth: int) -> Iterator[str]:
         nonlocal left
@@ -119,7 +120,15 @@ def _tree_html(trace: Trace) -> Iterator[str]:
             yield from lines(child, depth + 1)
         yield "</details>"
 
-    yield from lines(trace.tree("module"), 0)
+    yield from lines(tree, 0)
+    beyond = _size(tree) - _MOST_NODES
+    if beyond > 0:
+        yield f"<p class='fi-quiet'>… and {counted(beyond, 'more line')} of the tree</p>"
+
+
+def _size(node: Node) -> int:
+    """How many nodes a tree has."""
+    return 1 + sum(map(_size, node.children))
 
 
 def html_table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:

@@ -4,7 +4,7 @@
       changed 1 of 6 elements (16.67 %)
       float32, 2 × 3, functional
       element          value  hex         sign|exponent|mantissa
-      (0, 2)   before    1.0  0x3f800000  0|01111111|00000000000000000000000
+      (0, 2)   before    1.0  0x3f800000  0|01111111|00000000000000000000000  1,048,576 ULP
                after   1.125  0x3f900000  0|01111111|00100000000000000000000  bit 20 (mantissa)
 
 Limits: of many changed elements the first few are shown, and how many more there are.
@@ -16,7 +16,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from fi_notebook.core.run import Injection
+from fi_notebook.core.run import ElementChange, Injection
 from fi_notebook.core.stats import STATISTICS
 from fi_notebook.core.words import counted
 from fi_notebook.report.arrays import values_of
@@ -31,6 +31,7 @@ from fi_notebook.report.numbers import (
     number,
     shape_text,
     share,
+    ulps,
 )
 from fi_notebook.report.table import indented, table
 
@@ -98,7 +99,7 @@ def _elements(injection: Injection, limit: int) -> str:
         bits = (change.before_bits, change.after_bits)
         values = [exact(v, dtype) for v in (change.before, change.after)]
         names = [index_text(change.index), ""]
-        notes = ["", changed_bits(change, dtype)]
+        notes = [_moved(change, dtype), changed_bits(change, dtype)]
         rows += [
             [name, word, value, hexadecimal(raw, dtype), bit_fields(raw, dtype), note]
             for name, word, value, raw, note in zip(
@@ -108,6 +109,12 @@ def _elements(injection: Injection, limit: int) -> str:
     text = table(("element", "", "value", "hex", field_names(dtype), ""), rows, right={2})
     left = injection.changed - len(shown)
     return f"{text}\n… and {counted(left, 'more changed element')}" if left > 0 else text
+
+
+def _moved(change: ElementChange, dtype: str) -> str:
+    """How many representable values the element moved by, where that can be counted."""
+    moved = ulps(change, dtype)
+    return "" if moved is None else f"{moved:,} ULP"
 
 
 def difference_heatmap(injection: Injection, limit: int = 8) -> str:

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { FLOATS, bitsText, changedBits, decodeBits, fieldOf, hexText, width } from "../../fi_notebook/assets/explorer/bits.js";
+import { FLOATS, bitsText, changedBits, decodeBits, fieldOf, hexText, ulps, width } from "../../fi_notebook/assets/explorer/bits.js";
 
 /** Bits of 1.0 and what flipping one of them gives. */
 const ONE = {
@@ -64,4 +64,13 @@ test("differing bits are named, highest first", () => {
   assert.equal(bitsText("float32", bits), "bit 31 (sign), bit 0 (mantissa)");
   assert.equal(bitsText("float32", []), "no bit");
   assert.equal(hexText("3f8", "float32"), "0x000003f8");
+});
+
+test("ULPs count the values between two words, across zero too", () => {
+  assert.equal(ulps("float32", 0x3f800000n, 0x3f900000n), 2 ** 20);
+  assert.equal(ulps("float32", 0x00000001n, 0x80000002n), 3);
+  assert.equal(ulps("bfloat16", 0n, 0x8000n), 0);
+  assert.equal(ulps("float16", 0x7bffn, 0x7c00n), 1);
+  assert.equal(ulps("float32", 0n, 0x7fffffffn), null);
+  assert.equal(ulps("int32", 1n, 2n), null);
 });

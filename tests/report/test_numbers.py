@@ -91,6 +91,23 @@ def test_changed_bits_are_named_with_their_field() -> None:
     assert numbers.changed_bits(same, "float32") == "none"
 
 
+def test_ulps_count_the_values_between() -> None:
+    """1.0 to 1.125 is 2²⁰ values of float32; across zero both sides count; NaN, integers and
+    complex have none.
+    """
+    moved = ElementChange((0,), 1.0, 1.125, 0x3F800000, 0x3F900000)
+    assert numbers.ulps(moved, "float32") == 2**20
+    tiny = ElementChange((0,), 1e-45, -3e-45, 0x00000001, 0x80000002)
+    assert numbers.ulps(tiny, "float32") == 1 + 2
+    zeros = ElementChange((0,), 0.0, -0.0, 0, 0x8000)
+    assert numbers.ulps(zeros, "bfloat16") == 0
+    largest = ElementChange((0,), 65504.0, inf, 0x7BFF, 0x7C00)
+    assert numbers.ulps(largest, "float16") == 1
+    assert numbers.ulps(ElementChange((0,), 0.0, nan, 0, 0x7FFFFFFF), "float32") is None
+    assert numbers.ulps(ElementChange((0,), 1, 2, 1, 2), "int32") is None
+    assert numbers.ulps(ElementChange((0,), 1j, 2j, None, None), "complex64") is None
+
+
 def test_the_smallest_normal_numbers() -> None:
     """2 to the power of 1 minus the bias: 127, 15, 7; integers have none."""
     assert numbers.smallest_normal("float32") == 2.0**-126 == np.finfo(np.float32).tiny

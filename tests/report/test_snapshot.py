@@ -5,6 +5,7 @@ from __future__ import annotations
 from html.parser import HTMLParser
 
 from fi_notebook.core.fault import FaultPlan
+from fi_notebook.core.tree import Node
 from fi_notebook.report.snapshot import LARGEST, snapshot_html, snapshot_text
 from tests import records, traces
 
@@ -45,9 +46,19 @@ def test_names_are_text() -> None:
 
 
 def test_it_stays_small() -> None:
-    """A step of 100,000 calls in 200 modules stays under the limit."""
-    html = snapshot_html(traces.large(100_000), FaultPlan(), None)
+    """A step of 100,000 calls in 200 modules stays under the limit, and
+    says how many lines of its tree are left out.
+    """
+    trace = traces.large(100_000)
+    html = snapshot_html(trace, FaultPlan(), None)
     assert len(html.encode()) <= LARGEST
+    left_out = size(trace.tree("module")) - 300
+    assert f"… and {left_out:,} more lines of the tree" in html
+
+
+def size(node: Node) -> int:
+    """How many nodes a tree has."""
+    return 1 + sum(map(size, node.children))
 
 
 def test_it_has_a_text_form() -> None:

@@ -42,7 +42,7 @@ def test_an_injection_shows_values_and_bits() -> None:
         "  -Inf        0      0\n"
         "  zeros       2      2\n"
         "  element          value  hex         sign|exponent|mantissa\n"
-        "  (0, 2)   before    1.0  0x3f800000  0|01111111|00000000000000000000000\n"
+        "  (0, 2)   before    1.0  0x3f800000  0|01111111|00000000000000000000000  1,048,576 ULP\n"
         "           after   1.125  0x3f900000  0|01111111|00100000000000000000000"
         "  bit 20 (mantissa)"
     )

@@ -63,6 +63,15 @@ export function bitsText(dtype, bits) {
   return bits.map((bit) => `bit ${bit} (${fieldOf(dtype, bit)})`).join(", ");
 }
 
+/** How many representable values lie between two words; null where there is no such count:
+ * integers and NaN. @param {string} dtype @param {bigint} a @param {bigint} b */
+export function ulps(dtype, a, b) {
+  if (!FLOATS[dtype] || [a, b].some((bits) => Number.isNaN(decodeBits(dtype, bits)))) return null;
+  const top = 1n << BigInt(width(dtype) - 1);
+  const [from, to] = [a, b].map((bits) => (bits & top ? -(bits ^ top) : bits));
+  return Number(from < to ? to - from : from - to);
+}
+
 /** Hexadecimal digits of a word, in full width. @param {string} hex @param {string} dtype */
 export function hexText(hex, dtype) {
   return "0x" + hex.padStart(Math.max(1, width(dtype) / 4), "0");

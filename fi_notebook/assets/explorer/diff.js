@@ -36,7 +36,7 @@ export function diffPanel(view) {
 
 function beforeAfter({ before, after }) {
   const heads = { nan: "NaN", posinf: "+Inf", neginf: "−Inf" };
-  return h("div.scroll", null, table(["run", ...STATISTICS.map((name) => heads[name] ?? name)], [
+  return h("div.scroll", { tabindex: 0, role: "group", "aria-label": "statistics" }, table(["run", ...STATISTICS.map((name) => heads[name] ?? name)], [
     ["before", ...STATISTICS.map((name) => figure(before[name]))],
     ["after", ...STATISTICS.map((name) => h("span", { "data-changed": before[name] !== after[name] }, figure(after[name])))],
   ], "statistics before and after"));

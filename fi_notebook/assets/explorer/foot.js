@@ -1,6 +1,8 @@
 /** The footer: state, Replay, Stop and what can be saved. */
 
+import { showPane } from "./choosing.js";
 import { button, copy, h } from "./dom.js";
+import { clip } from "./numbers.js";
 
 /** @import { MakePane } from "./dom.js" */
 /** @import { Store } from "./store.js" */
@@ -9,6 +11,11 @@ import { button, copy, h } from "./dom.js";
 export function footPane(view) {
   const { store } = view;
   const state = h("span.state", { role: "status" });
+  const why = button("why", () => {
+    store.ui.tab = "log";
+    store.changed("tab");
+    showPane(store, "result");
+  }, { title: "the log, with the traceback" }, "link");
   const bar = h("progress.progress", { max: 1, "aria-label": "progress" });
   const steps = h("input.input", { type: "number", min: 1, max: 100000, value: "1", "aria-label": "steps" });
   const ask = (kind, fields) => () => store.tell(kind, fields);
@@ -29,13 +36,14 @@ export function footPane(view) {
     if (saved) view.say(`saved ${saved.path}`);
   });
   const live = h("span.steps", null, "steps ", steps);
-  const el = h("div.foot", null, state, bar, h("span.fill"), replay, live, stop, reset, code, save, report);
+  const el = h("div.foot", null, state, why, bar, h("span.fill"), replay, live, stop, reset, code, save, report);
   return {
     el,
     update() {
       const { text, kind, share } = stateText(store);
       if (state.textContent !== text) state.textContent = text;
       state.dataset.state = kind;
+      why.hidden = kind !== "failed";
       bar.hidden = share === null;
       bar.value = share ?? 0;
       const dead = store.readonly || Boolean(store.lost);
@@ -59,5 +67,6 @@ function stateText(store) {
     return { text: `${state} ${progress.text ?? ""}`, kind: "busy", share };
   }
   if (state !== "idle") return { text: note ? `${state}: ${note}` : state, kind: "busy", share: null };
+  if (store.failed) return { text: clip(store.failed.split("\n")[0], 120), kind: "failed", share: null };
   return { text: note || (store.trace ? "ready" : "idle"), kind: note ? "warn" : "idle", share: null };
 }

@@ -9,8 +9,9 @@ import { clip } from "./numbers.js";
 export function planPart(view) {
   const { store } = view;
   const list = h("div.faults", { role: "list" });
+  const empty = h("div.empty", null, "nothing is armed");
   const tools = h("span.tools");
-  const el = h("div.plan", { "aria-label": "plan", role: "group" }, h("h4", null, "Plan", tools), list);
+  const el = h("div.plan", { "aria-label": "plan", role: "group" }, h("h4", null, "Plan", tools), empty, list);
   return {
     el,
     update(topics) {
@@ -19,8 +20,9 @@ export function planPart(view) {
       tools.replaceChildren(...(store.readonly ? [] : [
         button("undo", () => store.tell("undo"), { disabled: !undo }, "link"),
         button("redo", () => store.tell("redo"), { disabled: !redo }, "link")]));
-      list.replaceChildren(...(faults.length ? faults.map((fault) => faultRow(view, fault))
-        : [h("div.empty", null, "nothing is armed")]));
+      list.replaceChildren(...faults.map((fault) => faultRow(view, fault)));
+      list.hidden = !faults.length;
+      empty.hidden = !list.hidden;
     },
   };
 }

@@ -18,7 +18,11 @@ export const RECEIVERS = {
     if (data.superseded) store.lose("superseded by a newer session of this model");
   },
   figures: kept("figures", "figures"),
-  state: kept("state", "state"),
+  state(store, data) {
+    store.state = data;
+    if (data.state !== "idle") store.failed = "";
+    store.changed("state");
+  },
   steps: kept("steps", "state", "steps"),
   trace(store, data, columns) {
     const same = store.trace && store.trace.size === data.sites;
@@ -42,6 +46,7 @@ export const RECEIVERS = {
   },
   run(store, data, columns) {
     store.run = data;
+    store.runs += 1;
     store.errors = data ? columns : null;
     store.steps = null;
     store.ui.injection = 0;
@@ -61,8 +66,9 @@ export const RECEIVERS = {
   error(store, data) {
     const waiting = store.waiting.get(data.id);
     store.waiting.delete(data.id);
-    waiting?.reject(new Error(data.text));
-    store.note("error", data.text, data.traceback);
+    if (!waiting) return store.fail(data.text, data.traceback);
+    if (!waiting.quiet) store.note("error", data.text, data.traceback);
+    waiting.reject(new Error(data.text));
   },
   plotly(store, data, columns) {
     store.onPlotly?.(new TextDecoder().decode(columns.source));

@@ -43,7 +43,7 @@ function outcome(store) {
   if (!run) return [h("div.empty", null, "Arm a fault and press Replay: golden and faulty run of the step are compared here.")];
   const { comparison } = run;
   return [
-    h("div.verdict", { "data-outcome": run.outcome.name, role: "status" }, h("strong", null, run.outcome.name.replaceAll("_", " ")),
+    h("div.verdict", { "data-outcome": run.outcome.name, "data-run": store.runs, role: "status" }, h("strong", null, run.outcome.name.replaceAll("_", " ")),
       h("span", null, ` ${run.outcome.reason}`),
       run.outcome.detected_by.map((name) => h("span.chip", null, `detected by ${name}`))),
     run.not_injected.map(({ fault, reason }) => h("div.warning", null, `${fault} not injected: ${reason}`)),

@@ -26,6 +26,8 @@ export class Store {
     /** @type {any} */ this.plan = { faults: [] };
     this.run = null;
     this.runs = 0; // how many were told
+    this.failed = ""; // why the last request came to nothing
+    this.runs = 0; // how many were told
     this.errors = null;
     /** @type {any} */ this.figures = { figures: {}, texts: {} };
     /** @type {any} */ this.state = { state: "idle" };
@@ -72,7 +74,7 @@ export class Store {
     this.lastId += 1;
     const id = this.lastId;
     return new Promise((resolve, reject) => {
-      this.waiting.set(id, { resolve, reject });
+      this.waiting.set(id, { resolve, reject, quiet: kind === "preview" }); // asked at every key
       this.post({ kind, id, ...fields });
     });
   }
@@ -89,7 +91,14 @@ export class Store {
 
   /** Make a request whose failure goes to the log. @param {string} kind */
   tell(kind, fields = {}) {
-    return this.ask(kind, fields).catch((error) => { if (!this.lost) this.note("error", error.message); });
+    return this.ask(kind, fields).catch((error) => { if (!this.lost) this.fail(error.message); });
+  }
+
+  /** Say in the footer and in the log what went wrong. @param {string} [more] */
+  fail(text, more = "") {
+    this.failed = text;
+    this.note("error", text, more);
+    this.changed("state");
   }
 
   /** Put a line into the log; what was just said is not said again.
