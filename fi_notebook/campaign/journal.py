@@ -21,6 +21,7 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from fi_notebook.core.files import append_whole
 from fi_notebook.errors import FiError
 
 __all__ = ["Journal", "JournalError", "Row", "read_row"]
@@ -154,23 +155,20 @@ class Journal:
     def append(self, rows: Iterable[Row]) -> list[Row]:
         """Write rows that are new, and give them back; they are on the disk when this returns."""
         new = [row for row in rows if row.id not in self.rows]
-        self.rows.update((row.id, row) for row in new)
         if self.path is not None and new:
             text = "".join(f"{row.to_json()}\n" for row in new)
-            with self.path.open("ab+") as file:
-                file.write(_line_end(file) + text.encode())
-                file.flush()
-                os.fsync(file.fileno())
+            append_whole(self.path, _line_end(self.path) + text.encode())
+        self.rows.update((row.id, row) for row in new)
         return new
 
 
-def _line_end(file: Any) -> bytes:
+def _line_end(path: Path) -> bytes:
     """What ends a torn line, so that the next one stands by itself."""
-    end = file.seek(0, os.SEEK_END)
-    if not end:
+    if not path.exists() or not path.stat().st_size:
         return b""
-    file.seek(end - 1)
-    return b"" if file.read(1) == b"\n" else b"\n"
+    with path.open("rb") as file:
+        file.seek(-1, os.SEEK_END)
+        return b"" if file.read(1) == b"\n" else b"\n"
 
 
 def read_row(text: str) -> Row:

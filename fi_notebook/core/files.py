@@ -1,4 +1,4 @@
-"""Writing files whole or not at all."""
+"""Writing files whole or not at all, and whole lines at the end of others."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-__all__ = ["written_whole"]
+__all__ = ["append_whole", "written_whole"]
 
 
 @contextmanager
@@ -23,6 +23,7 @@ def written_whole(path: str | Path) -> Iterator[BinaryIO]:
 
     Raises:
         FileNotFoundError: Its folder does not exist.
+        OSError: It cannot be written; names the file, not the temporary one.
     """
     final = Path(os.path.realpath(path))
     if not final.parent.is_dir():
@@ -34,5 +35,34 @@ def written_whole(path: str | Path) -> Iterator[BinaryIO]:
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(final)
+    except OSError as error:
+        raise _of(path, error) from error
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def append_whole(path: str | Path, data: bytes) -> None:
+    """Add to the end of a file, all of it or nothing; it is on the disk when this returns.
+
+    Args:
+        path: The file; it is made where there is none.
+        data: What is added.
+
+    Raises:
+        OSError: It cannot be written; what the file held stays as it was.
+    """
+    with Path(path).open("ab", buffering=0) as file:
+        end, rest = file.seek(0, os.SEEK_END), data
+        try:
+            while rest:
+                rest = rest[file.write(rest) :]
+            os.fsync(file.fileno())
+        except OSError as error:
+            if os.fstat(file.fileno()).st_size == end + len(data) - len(rest):
+                file.truncate(end)  # nobody else has added to it meanwhile
+            raise _of(path, error) from error
+
+
+def _of(path: str | Path, error: OSError) -> OSError:
+    """The same error, with the name of the file that was to be written."""
+    return OSError(error.errno, error.strerror or str(error), str(path))

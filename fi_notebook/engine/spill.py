@@ -17,6 +17,8 @@ from __future__ import annotations
 import json
 import shutil
 import struct
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -63,31 +65,47 @@ class Spill:
         self.size = 0
         self._header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
         self._data = self.path.with_name(f"{self.path.name}.part")
-        try:
+        with self._writing():
             self._file: BinaryIO | None = self._data.open("w+b")
-        except OSError as error:
-            raise SessionError(f"cannot spill to {str(path)!r}: {error}") from error
         self._reader: Any = None
 
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Say of a full disk or a folder that cannot be written what was tried there."""
+        try:
+            yield
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise SessionError(f"cannot spill to {str(self.path)!r}: {reason}") from error
+
     def add(self, name: str, tensor: torch.Tensor) -> bool:
-        """Write a tensor; says whether the format knows its dtype."""
+        """Write a tensor; says whether the format knows its dtype.
+
+        Raises:
+            SessionError: The disk is full.
+        """
         kind = _NAMES.get(tensor.dtype)
         if kind is None or self._file is None:
             return False
         data = raw(tensor).contiguous().cpu().numpy().tobytes()
-        self._file.write(data)
+        with self._writing():
+            self._file.write(data)
         ends = [self.size, self.size + len(data)]
         self._header[name] = {"dtype": kind, "shape": list(tensor.shape), "data_offsets": ends}
         self.size = ends[1]
         return True
 
     def finish(self) -> None:
-        """Put the header before the data, under the file's own name."""
+        """Put the header before the data, under the file's own name.
+
+        Raises:
+            SessionError: The disk is full.
+        """
         if self._file is None:
             return
         header = json.dumps(self._header).encode()
         header += b" " * (-len(header) % 8)
-        with written_whole(self.path) as whole:
+        with self._writing(), written_whole(self.path) as whole:
             whole.write(struct.pack("<Q", len(header)) + header)
             self._file.seek(0)
             shutil.copyfileobj(self._file, whole, 1 << 20)
@@ -97,8 +115,9 @@ class Spill:
     def discard(self) -> None:
         """Remove the file beside it; a run that failed leaves nothing."""
         if self._file is not None:
-            self._file.close()
-            self._file = None
+            file, self._file = self._file, None
+            with suppress(OSError):  # what waits to be written is not wanted any more
+                file.close()
         self._data.unlink(missing_ok=True)
 
     def read(self, name: str) -> torch.Tensor:

@@ -4,7 +4,8 @@
     {"event": "not_injected", "fault": "f2", "reason": "…"}
     {"event": "end", "step": 20}
 
-Each line is written and flushed whole, so a run that is killed leaves whole lines.
+Each line is on the disk, whole, before training goes on. Where it cannot be written, that
+is an error of the step: a run whose record is lost is worth nothing.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from fi_notebook.core.files import append_whole
 from fi_notebook.core.run import ElementChange, Injection, NotInjected
 from fi_notebook.core.stats import TensorStats
 
@@ -33,8 +35,9 @@ class EventFile:
     """
 
     def __init__(self, path: str | Path) -> None:
-        """Open the file, so that a wrong path fails before the training begins."""
-        self._file = Path(path).open("a", encoding="utf-8")  # noqa: SIM115  (open until the end)
+        """Make the file, so that a wrong path fails before the training begins."""
+        self._path = Path(path).absolute()  # a script may go to another folder
+        append_whole(self._path, b"")
 
     def write(self, injection: Injection, model: str) -> None:
         """Write one injection."""
@@ -61,15 +64,13 @@ class EventFile:
         )
 
     def finish(self, missed: Iterable[NotInjected], step: int) -> None:
-        """Write what did not fire and how far training came, and close."""
+        """Write what did not fire and how far training came."""
         for one in missed:
             self._line({"event": "not_injected", "fault": one.fault, "reason": one.reason})
         self._line({"event": "end", "step": step})
-        self._file.close()
 
     def _line(self, mapping: dict[str, Any]) -> None:
-        self._file.write(json.dumps(mapping, allow_nan=False) + "\n")
-        self._file.flush()
+        append_whole(self._path, (json.dumps(mapping, allow_nan=False) + "\n").encode())
 
 
 def _stats(stats: TensorStats) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from fi_notebook import assets
+from fi_notebook.core.files import written_whole
 from fi_notebook.report.figures import campaign as pictures
 
 __all__ = ["save_campaign"]
@@ -51,11 +52,10 @@ def save_campaign(
         facts: Plain sentences about the campaign.
         path: Where to.
     """
-    target = Path(path)
-    part = target.with_name(f"{target.name}.part")
-    part.write_text(_page(columns, tables, facts), encoding="utf-8")
-    part.replace(target)
-    return target
+    page = _page(columns, tables, facts).encode()
+    with written_whole(path) as file:
+        file.write(page)
+    return Path(path)
 
 
 def _page(

@@ -23,6 +23,7 @@ import numpy as np
 
 from fi_notebook import assets
 from fi_notebook.core.fault import FaultPlan
+from fi_notebook.core.files import written_whole
 from fi_notebook.core.run import Run
 from fi_notebook.core.trace import Trace
 from fi_notebook.report.figures_json import run_figures, templates
@@ -65,11 +66,10 @@ def save_html(session: Explored, path: str | Path) -> Path:
     Returns:
         The path.
     """
-    target = Path(path)
-    part = target.with_name(target.name + ".part")
-    part.write_text(report_html(session), encoding="utf-8")
-    part.replace(target)
-    return target
+    page = report_html(session).encode()
+    with written_whole(path) as file:
+        file.write(page)
+    return Path(path)
 
 
 def report_html(session: Explored) -> str:

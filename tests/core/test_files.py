@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fi_notebook.core.files import written_whole
+from fi_notebook.core.files import append_whole, written_whole
 
 
 def test_a_file_is_replaced_when_it_is_whole(tmp_path: Path) -> None:
@@ -43,3 +43,25 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
         file.write(b"new")
     assert link.is_symlink()
     assert real.read_text() == "new"
+
+
+def test_what_is_added_goes_to_the_end(tmp_path: Path) -> None:
+    """A file is made at the first addition, and grows by each."""
+    path = tmp_path / "lines"
+    for text in (b"", b"one\n", b"two\n"):
+        append_whole(path, text)
+    assert path.read_bytes() == b"one\ntwo\n"
+
+
+def test_errors_name_the_file_that_was_asked_for(tmp_path: Path) -> None:
+    """Not the temporary one: a folder stands where the file would."""
+    for write in (append_whole, _written):
+        with pytest.raises(OSError, match=r"\[Errno \d+\] .*'.*/taken'"):
+            (tmp_path / "taken").mkdir(exist_ok=True)
+            write(tmp_path / "taken", b"text")
+    assert [each.name for each in tmp_path.iterdir()] == ["taken"]
+
+
+def _written(path: Path, data: bytes) -> None:
+    with written_whole(path) as file:
+        file.write(data)
