@@ -55,9 +55,9 @@ def test_what_is_added_goes_to_the_end(tmp_path: Path) -> None:
 
 def test_errors_name_the_file_that_was_asked_for(tmp_path: Path) -> None:
     """Not the temporary one: a folder stands where the file would."""
+    (tmp_path / "taken").mkdir()
     for write in (append_whole, _written):
         with pytest.raises(OSError, match=r"\[Errno \d+\] .*'.*/taken'"):
-            (tmp_path / "taken").mkdir(exist_ok=True)
             write(tmp_path / "taken", b"text")
     assert [each.name for each in tmp_path.iterdir()] == ["taken"]
 
