@@ -50,7 +50,8 @@ def test_every_module_is_joined_after_what_it_imports() -> None:
 
 
 @pytest.mark.parametrize(
-    ("entry", "exported"), [("main", "default,openReport"), ("watch", "default,merged,spoken"), ("board", "default")]
+    ("entry", "exported"),
+    [("main", "default,openReport"), ("watch", "default,merged,spoken"), ("board", "default")],
 )
 def test_the_joined_page_is_one_module(entry: str, exported: str, tmp_path: Path) -> None:
     """Node reads it, so no name stands twice; it exports the widget and what else it offers."""

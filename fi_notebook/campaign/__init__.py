@@ -10,6 +10,7 @@ count them.
 from fi_notebook.campaign.campaign import Campaign
 from fi_notebook.campaign.draws import CampaignError
 from fi_notebook.campaign.journal import Row
+from fi_notebook.campaign.plan import DryRun
 from fi_notebook.campaign.results import Results
 
 __all__ = ["Campaign", "CampaignError", "DryRun", "Results", "Row"]

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from fi_notebook.campaign.counted import Counted
-from fi_notebook.campaign.draws import CampaignError
+from fi_notebook.campaign.draws import CampaignError, draw
 from fi_notebook.campaign.execute import carried_out, workers_of
 from fi_notebook.campaign.journal import Journal
 from fi_notebook.campaign.plan import DryRun, Stop, chunk_of, job_of, key_of
@@ -102,9 +102,7 @@ class Campaign(Counted):
         self._n, self.seed, self.steps = n, seed, steps
         self._threads, self._timeout, self._audit = threads, timeout, audit
         self._session: Session | None = None
-        self._cancelled = False
         super().__init__()
-        self.progress: Progress | None = None
 
     @classmethod
     def of_site(
@@ -215,7 +213,8 @@ class Campaign(Counted):
         Returns:
             How many, how long in seconds, and the margin; ``print`` shows it.
         """
-        some = self.jobs[:: max(1, len(self.jobs) // tried)][:tried]
+        jobs = self.jobs
+        some = [jobs[k] for k in draw(len(jobs), tried, self.seed, "dry run")]
         self.bench.rows(some[:1])
         began = time.perf_counter()
         self.bench.rows(some)
@@ -266,17 +265,20 @@ class Campaign(Counted):
         who = self._who(executor)
         size = chunk or chunk_of(len(jobs), 1 if executor is None else workers_of(executor))
         asked = Stop(len(self.jobs), kept.rows, stop, lambda: self._is_cancelled(cancel))
-        for rows in carried_out(self._settings, jobs, who, chunk=size, stop=asked):
-            self.progress = clock.add(kept.append(rows))
-            if on_progress is not None:
-                on_progress(self.progress)
-            asked.look()
-        self.results = Results(tuple(asked.chosen()))
+        self._rows, self.running, self.progress = asked.results, True, clock.add(())
+        try:
+            self._tell()
+            for rows in carried_out(self._settings, jobs, who, chunk=size, stop=asked):
+                self.progress = clock.add(kept.append(rows))
+                self._tell()
+                if on_progress is not None:
+                    on_progress(self.progress)
+                asked.look()
+        finally:
+            made = asked.results()
+            self._rows, self.running = lambda: made, False
+            self._tell()
         return self.results
-
-    def cancel(self) -> None:
-        """Stop a campaign that is running, from any thread; what is done is kept."""
-        self._cancelled = True
 
     def _is_cancelled(self, asked: Callable[[], bool] | None) -> bool:
         return self._cancelled or (asked is not None and asked())

@@ -4,14 +4,18 @@
     campaign.compare(other)
     campaign.figures.heat_map()
 
-Nothing runs here; before `Campaign.run` there is nothing to count.
+Nothing runs here; before `Campaign.run` there is nothing to count, and while it runs,
+what is counted is what was made so far.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fi_notebook.campaign.progress import Progress
 from fi_notebook.campaign.results import Results
 from fi_notebook.campaign.statistics import CONFIDENCE, Contrast, Rate
 
@@ -19,16 +23,48 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from fi_notebook.campaign.pictures import Pictures
+    from fi_notebook.ui.campaign_view import CampaignView
 
 __all__ = ["Counted"]
 
 
 class Counted:
-    """What has results."""
+    """What has results, and listeners who are told of more.
+
+    Attributes:
+        progress: How far the last run came; None before the first.
+        running: Whether injections are being made.
+    """
 
     def __init__(self) -> None:
         """Start with none."""
-        self.results = Results(())
+        self.progress: Progress | None = None
+        self.running = False
+        self._rows: Callable[[], Results] = partial(Results, ())
+        self._listeners: list[Callable[[], None]] = []
+        self._view: CampaignView | None = None
+        self._cancelled = False
+
+    @property
+    def results(self) -> Results:
+        """What was made so far."""
+        return self._rows()
+
+    def subscribe(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Tell a listener, in the thread of the run, that there is more; undone by a call.
+
+        Args:
+            listener: Called without arguments.
+
+        Returns:
+            What ends it.
+        """
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener) if listener in self._listeners else None
+
+    def _tell(self) -> None:
+        for listener in list(self._listeners):
+            listener()
 
     def rates(self, by: str = "all", confidence: float = CONFIDENCE) -> list[Rate]:
         """The rate of each outcome by `results.BY`, with Wilson intervals.
@@ -88,3 +124,19 @@ class Counted:
         from fi_notebook.campaign.pictures import save_html
 
         return save_html(self.results, path)
+
+    def show(self) -> CampaignView:
+        """The live view: progress, time left and pictures while it runs, and a Stop button.
+
+        Returns:
+            The widget; display it before `Campaign.run`.
+        """
+        if self._view is None:
+            from fi_notebook.ui.campaign_view import CampaignView
+
+            self._view = CampaignView(self)
+        return self._view
+
+    def cancel(self) -> None:
+        """Stop a campaign that is running, from any thread; what is done is kept."""
+        self._cancelled = True

@@ -52,11 +52,15 @@ class DryRun:
     def __str__(self) -> str:
         """A few plain sentences."""
         slow = f"\nEvery fault runs the whole step: {self.why}." if self.why else ""
+        wide = (
+            "Every one of them is tried, so the rates among them are exact."
+            if self.n >= self.population
+            else f"A rate will be known to within ± {self.margin:.2%} at 95 % confidence; ± 5 % "
+            f"needs {counted(self.needed, 'injection')}."
+        )
         return (
             f"{counted(self.n, 'injection')} of {counted(self.population, 'possible fault')}, "
-            f"about {self.seconds:.3g} s in one process.\nA rate will be known to within ± "
-            f"{self.margin:.2%} at 95 % confidence; ± 5 % needs "
-            f"{counted(self.needed, 'injection')}.{slow}"
+            f"about {self.seconds:.3g} s in one process.\n{wide}{slow}"
         )
 
 
@@ -99,10 +103,11 @@ class Stop:
     def _has(self, first: int, last: int) -> bool:
         return all(number in self._rows for number in range(first, last + 1))
 
-    def chosen(self) -> list[Row]:
+    def results(self) -> Results:
         """The rows of the plan by number, up to where the stop rule held."""
         last = self._enough or self._planned
-        return [self._rows[number] for number in range(1, last + 1) if number in self._rows]
+        found = (self._rows[number] for number in range(1, last + 1) if number in self._rows)
+        return Results(tuple(found))
 
 
 def job_of(number: int, site: Site, point: Point, seed: int) -> Job:

@@ -20,7 +20,8 @@ import time
 import traceback
 import uuid
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +38,7 @@ from fi_notebook.ui.messages import Message, Request, encode, parse
 
 if TYPE_CHECKING:
     from fi_notebook.session import Session
+    from fi_notebook.ui.sweeps import Sweep
 
 __all__ = ["Explorer", "explorer_of"]
 
@@ -65,6 +67,8 @@ class Explorer(anywidget.AnyWidget):
         self.state = "idle"
         self._begun = time.monotonic()
         self.values: dict[int, Any] = {}
+        self.sweep: Sweep | None = None
+        self._quiet = False
         self.executor = Executor(cancel=session.cancel)
         self.reader = Executor(shell=False)
         self._sequence = 0
@@ -120,6 +124,15 @@ class Explorer(anywidget.AnyWidget):
         """Show what is going on; at most ten times a second."""
         self._updates.put("state", {"state": state, "note": note, "progress": progress})
 
+    @contextmanager
+    def quiet(self) -> Iterator[None]:
+        """Show nothing of what the session says of its runs while the block lasts."""
+        self._quiet = True
+        try:
+            yield
+        finally:
+            self._quiet = False
+
     def show_everything(self) -> None:
         """Send the whole state, as to a page that has just been opened."""
         for message in publish.everything(self):
@@ -144,6 +157,7 @@ class Explorer(anywidget.AnyWidget):
             end()
         self._ends = ()
         self.values = {}
+        self.sweep = None
         self._session = None
 
     def _receive_on_control(self, control: Any, content: object, buffers: object) -> None:
@@ -161,6 +175,8 @@ class Explorer(anywidget.AnyWidget):
 
     def _heard(self, event: str, payload: Mapping[str, Any]) -> None:
         """Show what the session says, in whatever thread it says it."""
+        if self._quiet and event not in ("trace", "plan"):
+            return
         try:
             self._show(event, payload)
         except Exception as error:  # noqa: BLE001 - a picture must not break a replay

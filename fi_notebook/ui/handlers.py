@@ -1,6 +1,6 @@
 """What the kernel does for each request of the page.
 
-Quick ones answer at once. What steps the model (`replay`, `trace`, `record`) goes to the
+Quick ones answer at once. What steps the model (`replay`, `trace`, `sweep` …) goes to the
 explorer's executor, what reads kept values to its reader; both answer when done.
 Every handler ends in a reply or in an error, never in silence.
 """
@@ -17,7 +17,7 @@ from fi_notebook.core.trace import Trace
 from fi_notebook.errors import SessionError
 from fi_notebook.report.payload import site_payload
 from fi_notebook.session import SessionCancelled
-from fi_notebook.ui import publish, values
+from fi_notebook.ui import publish, sweeps, values
 from fi_notebook.ui.messages import Request
 
 if TYPE_CHECKING:
@@ -133,7 +133,10 @@ def _redo(explorer: Explorer, request: Request) -> None:
 
 def _stop(explorer: Explorer, request: Request) -> None:
     explorer.executor.drop()
-    explorer.session.cancel()
+    if explorer.sweep is not None and explorer.sweep.campaign.running:
+        explorer.sweep.campaign.cancel()  # ends after the injection that is being made
+    else:
+        explorer.session.cancel()
 
 
 def _save(explorer: Explorer, request: Request) -> dict[str, str]:
@@ -207,7 +210,13 @@ def _preview(explorer: Explorer, request: Request) -> dict[str, Any]:
     return values.preview(tensor, fields["model"], fields["parameters"], elements, seed)
 
 
-_STEPPING: dict[str, Handler] = {"replay": _replay, "trace": _trace, "record": _record}
+_STEPPING: dict[str, Handler] = {
+    "replay": _replay,
+    "trace": _trace,
+    "record": _record,
+    "plan_sweep": sweeps.plan,
+    "sweep": sweeps.run,
+}
 _READING: dict[str, Handler] = {"inspect": _inspect, "preview": _preview, "export": _export}
 _QUICK: dict[str, Handler] = {
     "ready": _ready,

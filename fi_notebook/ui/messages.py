@@ -89,6 +89,8 @@ _FAULT = {
     "times": _MAYBE_NUMBER,
 }
 
+_SWEEP = {"site": _MAYBE_TEXT, "module": _MAYBE_TEXT, "count": _NUMBER}
+
 REQUESTS: Mapping[str, Mapping[str, Field]] = {
     "ready": {"plotly": Field((bool,), required=False)},
     "resync": {},
@@ -104,6 +106,8 @@ REQUESTS: Mapping[str, Mapping[str, Field]] = {
     "redo": {},
     "replay": {"steps": _MAYBE_NUMBER},
     "trace": {},
+    "plan_sweep": _SWEEP,
+    "sweep": _SWEEP,
     "stop": {},
     "save": {"path": _TEXT},
     "export": {"path": _TEXT},

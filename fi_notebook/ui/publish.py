@@ -9,6 +9,7 @@ nothing else with it.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
@@ -50,6 +51,8 @@ def everything(explorer: Explorer) -> Iterator[Message]:
         yield trace(session.golden)
     yield plan(explorer)
     yield from run(session.run)
+    if explorer.sweep is not None:
+        yield from explorer.sweep.messages()
     yield Message("state", {"state": explorer.state, "note": "", "progress": None})
 
 
@@ -90,6 +93,7 @@ def plan(explorer: Explorer) -> Message:
         {
             "faults": faults,
             "code": plan_code(session.plan),
+            "json": json.dumps(session.plan.to_dict(), indent=2),
             "undo": session.can_undo,
             "redo": session.can_redo,
         },

@@ -54,10 +54,11 @@ export function plot(view, name, onclick) {
 
 /** @param {View} view @param {(point: any) => void} [onclick] */
 export async function draw(view, place, parsed, onclick) {
+  place.fiNext = parsed;
   try {
     const library = await plotly(view.store);
     await new Promise(requestAnimationFrame);
-    if (!place.isConnected) return;
+    if (!place.isConnected || place.fiNext !== parsed) return; // another one came meanwhile
     if (!place.fiPlot) place.replaceChildren();
     place.style.height = `${parsed.layout.height ?? 300}px`;
     await library.react(place, parsed.data, themed(view, parsed.layout),
@@ -73,7 +74,7 @@ export async function draw(view, place, parsed, onclick) {
 export function redraw(view) {
   for (const place of view.root.querySelectorAll(".fi-plot")) {
     if (!place.fiPlot || !place.clientWidth) continue;
-    draw(view, place, place.fiPlot);
+    draw(view, place, place.fiNext);
   }
 }
 

@@ -36,6 +36,8 @@ export const RECEIVERS = {
     store.changed("trace", "tree", "site");
     if (store.ui.row >= 0) store.inspect();
   },
+  sweep: kept("sweep", "sweep"),
+  sweep_pictures: kept("sweepPictures", "sweep"),
   plan(store, data) {
     store.plan = data;
     store.armed = new Map();

@@ -5,12 +5,16 @@ import { button, figure, fill, h } from "./dom.js";
 import { logPanel } from "./log.js";
 import { count } from "./numbers.js";
 import { propagationPanel } from "./propagation.js";
+import { sweepPanel } from "./sweep.js";
 import { trainingPanel } from "./training.js";
 
 /** @import { MakePane, View } from "./dom.js" */
 /** @import { Store } from "./store.js" */
 
-const TABS = [["diff", "Tensor diff"], ["propagation", "Propagation"], ["training", "Training"], ["log", "Log"]];
+const TABS = [["diff", "Tensor diff"], ["propagation", "Propagation"], ["training", "Training"], ["sweep", "Sweep"], ["log", "Log"]];
+
+/** What tells a tab of more while something runs. @type {Record<string, string>} */
+const LIVE = { training: "steps", sweep: "sweep" };
 
 /** @type {MakePane} */
 export function resultPane(view) {
@@ -27,12 +31,13 @@ export function resultPane(view) {
     el,
     update(topics) {
       const { tab } = store.ui;
-      const live = tab === "training" && topics.includes("steps");
+      const live = topics.includes(LIVE[tab]);
       if (!live && !topics.some((t) => ["run", "figures", "tab", "log", "hello"].includes(t))) return;
       tabs.replaceChildren(...TABS.map(([name, text]) => button(text, () => choose_(name), { role: "tab", "aria-selected": tab === name }, "tab")));
       fill(head, outcome(store));
       if (topics.every((t) => t === "log") && tab !== "log") return;
-      fill(body, PANELS[tab](view));
+      const shown = PANELS[tab](view);
+      if (shown.length > 1 || body.firstChild !== shown[0]) fill(body, shown);
     },
   };
 }
@@ -68,4 +73,4 @@ function tile(name, difference) {
 }
 
 /** What each tab shows. @type {Record<string, (view: View) => any[]>} */
-const PANELS = { diff: diffPanel, propagation: propagationPanel, training: trainingPanel, log: logPanel };
+const PANELS = { diff: diffPanel, propagation: propagationPanel, training: trainingPanel, sweep: sweepPanel, log: logPanel };

@@ -9,6 +9,7 @@ import { STATISTICS, typeText } from "./nodes.js";
 import { clip, count, short } from "./numbers.js";
 import { planPart } from "./plan.js";
 import { sourceExcerpt } from "./source.js";
+import { sweepPart } from "./sweep.js";
 
 /** @import { MakePane, View } from "./dom.js" */
 /** @import { Store } from "./store.js" */
@@ -19,16 +20,17 @@ export function sitePane(view) {
   const facts = h("div.facts");
   const values = h("div.values");
   const form = formPart(view);
+  const sweep = sweepPart(view);
   const plan = planPart(view);
   const empty = h("div.empty", null, "Choose a call in the tree to see its line and values, and what can go wrong there.");
-  const body = h("div.body", null, empty, facts, values, form.el, plan.el);
+  const body = h("div.body", null, empty, facts, values, form.el, sweep.el, plan.el);
   const el = h("section.pane.site", { "aria-label": "site", tabindex: -1, "data-name": "site" }, body);
   return {
     el,
     update(topics) {
       const chosen = store.trace !== null && store.ui.row >= 0;
       empty.hidden = chosen;
-      facts.hidden = values.hidden = form.el.hidden = !chosen;
+      facts.hidden = values.hidden = form.el.hidden = sweep.el.hidden = !chosen;
       plan.update(topics);
       if (chosen && topics.some((t) => ["trace", "site", "frame"].includes(t))) {
         fill(facts, siteFacts(view, store.ui.row));
@@ -36,7 +38,10 @@ export function sitePane(view) {
       if (chosen && topics.some((t) => ["site", "values"].includes(t))) {
         fill(values, siteValues(view));
       }
-      if (chosen) form.update(topics);
+      if (chosen) {
+        form.update(topics);
+        sweep.update(topics);
+      }
     },
   };
 }

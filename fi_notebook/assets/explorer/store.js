@@ -34,6 +34,8 @@ export class Store {
     this.steps = null;
     this.sweep = null;
     /** @type {any} */ this.sweepPictures = { figures: {}, texts: {} };
+    this.sweep = null;
+    /** @type {any} */ this.sweepPictures = { figures: {}, texts: {} };
     /** @type {any[]} */ this.log = [];
     this.site = null;
     /** @type {Map<number, string[]>} */ this.armed = new Map();

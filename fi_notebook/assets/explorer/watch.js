@@ -1,9 +1,9 @@
 /** The live view of a watch: entry point of its widget. All that it shows is the model's state. */
 
 import { fill, h, select, table } from "./dom.js";
+import { hostOf, latestWins } from "./live.js";
 import { draw } from "./plots.js";
 import { watchTheme } from "./theme.js";
-import { inflate } from "./wire.js";
 
 /** A figure with the points that moved since it was made.
  * @param {{ data: any[], layout: any }} figure @param {Record<number, any>} points */
@@ -16,43 +16,6 @@ export function spoken(before, frame) {
   const more = (frame.count ?? 0) - (before.count ?? 0);
   if (more <= 0) return "";
   return `${more === 1 ? "a new alert" : `${more} new alerts`}; the first of all: ${frame.alerts[0]}`;
-}
-
-/** plotly.js, which stands in a model of its own. */
-async function sharedSource(model) {
-  const shared = await model.widget_manager.get_model(model.get("_plotly"));
-  const view = shared.get("_deflated");
-  return inflate(new Uint8Array(view.buffer, view.byteOffset, view.byteLength));
-}
-
-/** What a figure asks of a store. */
-function hostOf(model) {
-  const host = {
-    readonly: false,
-    hello: { templates: JSON.parse(model.get("_templates")) },
-    onPlotly: null,
-    ask: async () => host.onPlotly(await sharedSource(model)),
-  };
-  return host;
-}
-
-/** Runs a piece of work once per frame of the page; what is asked meanwhile is done after it. */
-function latestWins(work) {
-  let due = false;
-  let running = false;
-  const run = async () => {
-    running = true;
-    while (due) {
-      due = false;
-      await new Promise(requestAnimationFrame);
-      await work();
-    }
-    running = false;
-  };
-  return () => {
-    due = true;
-    if (!running) run();
-  };
 }
 
 /** The words about a frame: how far it came, and what can no longer come. */

@@ -29,14 +29,14 @@ from fi_notebook.report.figures.look import (
     short,
 )
 
-__all__ = ["HARMLESS", "heat_map", "losses", "outcomes", "timeline"]
+__all__ = ["COLOURS", "HARMLESS", "heat_map", "losses", "outcomes", "timeline"]
 
 HARMLESS = ("inactive", "masked_exact", "masked_tolerance")
 """Outcomes that do no harm."""
 
 Columns = Mapping[str, np.ndarray]
 
-_COLOURS = {
+COLOURS = {
     "crash": "#7a1f1f",
     "inactive": "#c3c8d0",
     "nan_immediate": "#c2255c",
@@ -50,6 +50,8 @@ _COLOURS = {
     "silent_drift": "#3b82f6",
     "metric_degraded": "#0b7285",
 }
+"""The colour of each outcome; what is not in it has none of its own."""
+
 _PATTERNS = {"masked_tolerance": "/", "inactive": ".", "nan_delayed": "\\", "crash": "x"}
 """What tells outcomes apart where colours do not."""
 
@@ -121,7 +123,7 @@ def outcomes(columns: Columns, by: str = "layer", *, dark: bool = False) -> go.F
             name=plain(name),
             orientation="h",
             marker={
-                "color": _COLOURS.get(name, FAULTY),
+                "color": COLOURS.get(name, FAULTY),
                 "pattern": {"shape": _PATTERNS.get(name, "")},
             },
             hovertemplate=f"%{{y}}<br>{plain(name)} %{{x:.1%}}<extra></extra>",
@@ -213,7 +215,7 @@ def _fan(figure: go.Figure, name: str, curves: list[np.ndarray]) -> None:
     spread = np.full((3, len(steps)), np.nan)
     if known.any():
         spread[:, known] = np.nanquantile(table[:, known], (0.1, 0.5, 0.9), axis=0)
-    colour = _COLOURS.get(name, GOLDEN)
+    colour = COLOURS.get(name, GOLDEN)
     band = {"mode": "lines", "line": {"width": 0, "color": colour}, "hoverinfo": "skip"}
     figure.add_scatter(x=steps, y=spread[0], showlegend=False, legendgroup=name, **band)
     figure.add_scatter(

@@ -1,0 +1,52 @@
+/** The live view of a campaign: entry point of its widget. All that it shows is the model's state. */
+
+import { campaignPart } from "./campaign.js";
+import { button, h } from "./dom.js";
+import { hostOf, latestWins } from "./live.js";
+import { redraw } from "./plots.js";
+import { watchTheme } from "./theme.js";
+
+/** Draw a campaign into an element. @param {any} model @param {HTMLElement} el */
+function mountCampaign(model, el) {
+  const root = h("div.explorer.board", { "data-lm-suppress-shortcuts": "true", role: "region", "aria-label": "campaign" });
+  const view = /** @type {any} */ ({ store: hostOf(model), root, say: () => {} });
+  const part = campaignPart(view);
+  // a comm of its own, heard while a cell runs
+  const control = Promise.resolve().then(() => model.widget_manager.get_model(model.get("_control")));
+  const send = (text) => control.then((by) => by.send(text)).catch(() => {});
+  const stop = button("Stop", () => send("stop"), { title: "what is done is kept" });
+  root.append(h("div.head", null, h("h3.title", null, "campaign"), stop), part.el);
+  let gone = !model.comm_live && model.comm_live !== undefined;
+  const show = latestWins(() => {
+    const frame = JSON.parse(model.get("_frame"));
+    part.update(gone ? { ...frame, state: "the kernel is gone" } : frame, JSON.parse(model.get("_pictures")));
+    stop.disabled = gone || frame.state !== "running";
+  });
+  const lost = () => {
+    gone = true;
+    show();
+  };
+  model.on("change:_frame change:_pictures", show);
+  model.on("comm_live_update", lost);
+  root.addEventListener("keydown", (event) => event.key === "Escape" || event.stopPropagation());
+  el.append(root);
+  for (const wait of [0, 300, 1000, 4000]) setTimeout(() => send("ping"), wait);
+  const unwatch = watchTheme(view);
+  const sized = new ResizeObserver(() => redraw(view));
+  sized.observe(root);
+  show();
+  return () => {
+    model.off("change:_frame change:_pictures", show);
+    model.off("comm_live_update", lost);
+    sized.disconnect();
+    unwatch();
+    root.remove();
+  };
+}
+
+export default {
+  /** @param {{ model: any, el: HTMLElement }} context */
+  render({ model, el }) {
+    return mountCampaign(model, el);
+  },
+};

@@ -1,0 +1,92 @@
+/** Many faults from the site's card: every bit of a few elements, or a module and all below it. */
+
+import { campaignPart } from "./campaign.js";
+import { button, field, h, input, select } from "./dom.js";
+import { siteText } from "./names.js";
+import { clip } from "./numbers.js";
+
+/** @import { MakePane, View } from "./dom.js" */
+/** @import { Store } from "./store.js" */
+
+const SITE = "this site";
+
+/** @type {MakePane} */
+export function sweepPart(view) {
+  const { store } = view;
+  const asked = { where: SITE, count: "8" };
+  const fields = h("div.fields");
+  const told = h("div.note", { role: "status" });
+  const problem = h("div.problem", { role: "alert" });
+  const ask = async (kind) => {
+    problem.textContent = "";
+    try {
+      return await store.ask(kind, sweepRequest(store, asked));
+    } catch (error) {
+      problem.textContent = error.message;
+      return null;
+    }
+  };
+  const dry = button("Dry run", async () => {
+    told.textContent = "trying a few …";
+    told.textContent = (await ask("plan_sweep"))?.text ?? "";
+  }, { title: "how many, how long, how wide the intervals will be" });
+  const start = button("Start sweep", () => {
+    Object.assign(store.ui, { tab: "sweep", pane: "result" });
+    store.changed("tab", "pane");
+    ask("sweep");
+  });
+  const el = h("details.more.sweep", null, h("summary", null, "Sweep …"), fields, told, problem, h("div.actions", null, dry, start));
+  return {
+    el,
+    update(topics) {
+      el.hidden = store.readonly;
+      if (topics.includes("state")) dry.disabled = start.disabled = Boolean(store.lost) || store.state.state !== "idle";
+      if (!topics.some((t) => ["site", "trace"].includes(t))) return;
+      Object.assign(asked, { where: SITE, count: "8" });
+      told.textContent = problem.textContent = "";
+      fields.replaceChildren(...sweepFields(store, asked));
+    },
+  };
+}
+
+/** @param {Store} store @param {{ where: string, count: string }} asked */
+function sweepFields(store, asked) {
+  const [path, kind] = store.trace.data.modules[store.trace.columns.module[store.ui.row]];
+  const parts = kind && path ? path.split(".") : [];
+  const modules = parts.map((_, i) => parts.slice(0, i + 1).join(".")).reverse();
+  const places = [[SITE, "this site, every bit"], ...modules.map((name) => [`module ${name}`, `${clip(name, 40)} and below`]), ["module ", "the whole model"]];
+  const box = input(asked.count, (text) => { asked.count = text; }, { size: 6, inputmode: "numeric", "aria-label": "count of the sweep" });
+  const label = field("of elements", box, "elements of the site; every bit of each is flipped");
+  const choose = (where) => {
+    asked.where = where;
+    asked.count = box.value = where === SITE ? "8" : "400";
+    label.firstChild.textContent = where === SITE ? "of elements" : "injections";
+  };
+  return [field("sweep", select(SITE, places, choose, { "aria-label": "what is swept" })), label];
+}
+
+/** @param {Store} store @param {{ where: string, count: string }} asked */
+function sweepRequest(store, { where, count }) {
+  const number = Number(count);
+  if (!Number.isInteger(number)) throw new Error(`${count} is no whole number`);
+  if (where === SITE) return { site: siteText(store.trace, store.ui.row), count: number };
+  return { module: where.slice("module ".length), count: number };
+}
+
+/** Result, the tab of sweeps. @param {any} view */
+export function sweepPanel(view) {
+  const { store } = view;
+  if (!store.sweep) return [h("div.empty", null, "No sweep yet. A site's card has one below the fault: many faults, counted.")];
+  view.sweep ??= campaignPart(view, store.readonly ? null : (row) => armRow(view, row));
+  view.sweep.update(store.sweep, store.sweepPictures);
+  return [view.sweep.el];
+}
+
+/** Arm the fault of a row, and show its site. @param {View} view */
+async function armRow(view, row) {
+  const { store } = view;
+  const fault = await store.tell("arm", row.arm);
+  if (!fault) return;
+  view.say(`armed injection ${row.id}`);
+  store.reveal(store.plan.faults.find((each) => each.id === fault)?.rows[0] ?? -1);
+}

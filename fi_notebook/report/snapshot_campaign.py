@@ -1,0 +1,71 @@
+"""A campaign at a glance without a widget: how far it came, how faults ended, and where.
+
+    campaign_snapshot("400 of 400 (100%) …", columns, rates)      static HTML
+
+A saved notebook carries it. Every name is escaped; there is no script in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from html import escape
+
+import numpy as np
+
+from fi_notebook.core.run import OUTCOMES
+from fi_notebook.report.figures.campaign import COLOURS
+from fi_notebook.report.snapshot import STYLE
+
+__all__ = ["MOST_GROUPS", "campaign_snapshot"]
+
+MOST_GROUPS = 24
+"""How many layers are shown at most."""
+
+
+def campaign_snapshot(
+    words: str, columns: Mapping[str, np.ndarray], rates: Sequence[Sequence[str]]
+) -> str:
+    """How far a campaign came, its rates, and the shares of the outcomes layer by layer.
+
+    Args:
+        words: How far it came.
+        columns: One array per column, one item per injection.
+        rates: Outcome, count, rate and interval as text.
+
+    Returns:
+        Static HTML.
+    """
+    parts = [STYLE, f'<div class="fi-snapshot"><p><b>campaign</b>: {escape(words)}</p>']
+    if len(rates):
+        parts.append(_table(("outcome", "injections", "rate", "95 % interval"), rates))
+        parts.append("".join(_bars(columns)))
+    return "\n".join((*parts, "</div>"))
+
+
+def _bars(columns: Mapping[str, np.ndarray]) -> Iterator[str]:
+    """One bar per layer, in execution order, divided by outcome."""
+    order = np.argsort(columns["order"], kind="stable")
+    layers = list(dict.fromkeys(columns["layer"][order].tolist()))
+    for layer in layers[:MOST_GROUPS]:
+        mine = columns["outcome"][columns["layer"] == layer].tolist()
+        parts = [(name, mine.count(name) / len(mine)) for name in OUTCOMES if name in mine]
+        spoken = ", ".join(f"{name.replace('_', ' ')} {share:.0%}" for name, share in parts)
+        drawn = "".join(
+            f'<i style="width:{share:.2%};background:{COLOURS.get(name, "#888")}"></i>'
+            for name, share in parts
+        )
+        yield (
+            f'<div title="{escape(spoken)}"><span style="display:inline-block;width:16em">'
+            f"{escape(str(layer))} ({len(mine)})</span>"
+            f'<span role="img" aria-label="{escape(spoken)}" style="display:inline-flex;width:20em;'
+            f'height:.8em">{drawn}</span></div>'
+        )
+    if len(layers) > MOST_GROUPS:
+        yield f"<p class='fi-quiet'>the first {MOST_GROUPS} of {len(layers)} layers</p>"
+
+
+def _table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    head = "".join(f"<th>{escape(each)}</th>" for each in heads)
+    lines = ("".join(f"<td>{escape(cell)}</td>" for cell in row) for row in rows)
+    body = "".join(f"<tr>{line}</tr>" for line in lines)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

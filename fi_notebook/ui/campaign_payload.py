@@ -1,0 +1,112 @@
+"""What a page is told of a campaign: how far it is, rates, pictures and some rows.
+
+    frame(campaign)       small, for every update
+    pictures(campaign)    figures and their text twins, which cost more
+
+Both are plain data that JSON can write.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+from fi_notebook.campaign.counted import Counted
+from fi_notebook.campaign.journal import Row
+from fi_notebook.campaign.results import Results
+from fi_notebook.core.words import counted
+from fi_notebook.report.campaign_figures import campaign_figures
+from fi_notebook.report.figures.campaign import HARMLESS
+
+__all__ = ["MOST_ROWS", "frame", "pictures"]
+
+MOST_ROWS = 30
+"""How many rows a page is given, the most harmful first."""
+
+_WORST = ("crash", "nan_immediate", "nan_delayed")
+
+
+def frame(campaign: Counted) -> dict[str, Any]:
+    """How far a campaign is, its rates, and the rows that a person may want to open."""
+    results, progress = campaign.results, campaign.progress
+    done = len(results) if progress is None else progress.done
+    planned = done if progress is None else progress.planned
+    return {
+        "state": _state(campaign.running, done, planned),
+        "done": done,
+        "planned": planned,
+        "words": "nothing was run yet" if progress is None else str(progress).replace("_", " "),
+        "early": "" if not done or progress is None else f"{progress.early:.0%} ended early",
+        "rates": _rates(results),
+        "rows": [_row(row) for row in _worst(results)],
+        "more": counted(len(results), "injection"),
+    }
+
+
+def _state(running: bool, done: int, planned: int) -> str:
+    if running:
+        return "running"
+    return "done" if done >= planned else "stopped"
+
+
+def _rates(results: Results) -> list[list[str]]:
+    return [
+        [
+            rate.outcome.replace("_", " "),
+            f"{rate.count:,} of {rate.n:,}",
+            f"{rate.rate:.1%}",
+            f"{rate.low:.1%} to {rate.high:.1%}",
+        ]
+        for rate in results.rates()
+    ]
+
+
+def _worst(results: Results) -> list[Row]:
+    """Rows that did harm: crashes and NaN first, then by how far the parameters moved."""
+    harmful = [row for row in results if row.outcome not in (*HARMLESS, "not_injected")]
+    return sorted(harmful, key=_rank)[:MOST_ROWS]
+
+
+def _rank(row: Row) -> tuple[int, float, int]:
+    worst = _WORST.index(row.outcome) if row.outcome in _WORST else len(_WORST)
+    distance = float(row.metrics.get("parameter_distance", 0.0))
+    return worst, 0.0 if math.isnan(distance) else -distance, row.id
+
+
+def _row(row: Row) -> dict[str, Any]:
+    """What stands in the line of a row, and the request that arms its fault."""
+    fault, bit = row.fault, row.place.get("bit")
+    before, after = (row.metrics.get(name, float("nan")) for name in ("before", "after"))
+    what = f"bit {bit} ({row.place.get('field')})" if bit is not None else str(fault["model"])
+    return {
+        "id": row.id,
+        "site": row.site,
+        "what": what,
+        "elements": _elements(fault["elements"]),
+        "change": f"{before:.4g} → {after:.4g}",
+        "outcome": row.outcome.replace("_", " "),
+        "reason": row.reason,
+        "arm": {
+            "site": row.site,
+            "model": fault["model"],
+            "parameters": dict(fault["parameters"]),
+            "elements": fault["elements"],
+            "steps": str(row.step),
+            "seed": row.seed,
+            "scope": fault["scope"],
+        },
+    }
+
+
+def _elements(elements: Any) -> str:
+    index = elements.get("index") if isinstance(elements, dict) else None
+    return f"element {index}" if isinstance(index, int) else json.dumps(elements)
+
+
+def pictures(campaign: Counted) -> dict[str, Any]:
+    """The figures as plotly's JSON by name, and their text twins."""
+    columns = campaign.results.columns()
+    several = len(set(columns["layer"].tolist())) > 1
+    figures, texts = campaign_figures(columns, "layer" if several else "field")
+    return {"figures": figures, "texts": texts}

@@ -1,0 +1,121 @@
+"""The live view of a campaign: progress, time left, rates and pictures while it runs.
+
+    campaign.show()          # in a cell of its own, or before the run
+    campaign.run()
+
+All that it shows is the state of the widget itself: a frame, which is small, and the
+pictures, which take longer to draw. A frame that comes late is overtaken by the next, and
+a page that is opened again has the last one. Stop keeps what is done; so does an
+interrupted kernel.
+
+Limits: at most ten updates a second, and as many as take a tenth of the time.
+Stop is heard while a cell runs where ipykernel hears widgets meanwhile (see `fi.doctor`).
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from typing import TYPE_CHECKING, Any
+
+import anywidget
+import ipywidgets
+import traitlets
+
+from fi_notebook import assets
+from fi_notebook.report.figures_json import templates
+from fi_notebook.report.snapshot_campaign import campaign_snapshot
+from fi_notebook.ui.campaign_payload import frame, pictures
+from fi_notebook.ui.executor import Coalescer
+from fi_notebook.ui.plotly_source import plotly_source
+from fi_notebook.ui.shells import publish, running_shell
+
+if TYPE_CHECKING:
+    from fi_notebook.campaign.counted import Counted
+
+__all__ = ["CampaignView"]
+
+_SHARE = 10  # what is shown may take a tenth of the time
+
+
+class CampaignView(anywidget.AnyWidget):
+    """The widget of one campaign."""
+
+    _esm = assets.page("board")
+    _css = assets.text("explorer.css") + assets.text("campaign.css")
+    _plotly = traitlets.Unicode().tag(sync=True)
+    _control = traitlets.Unicode().tag(sync=True)
+    _templates = traitlets.Unicode().tag(sync=True)
+    _frame = traitlets.Unicode("{}").tag(sync=True)
+    _pictures = traitlets.Unicode('{"figures": {}, "texts": {}}').tag(sync=True)
+
+    def __init__(self, campaign: Counted) -> None:
+        """Show a campaign.
+
+        Args:
+            campaign: The campaign, before, while or after it runs.
+        """
+        self._campaign = campaign
+        self._frames = Coalescer(self._send_frame)
+        self._drawings = Coalescer(self._send_pictures)
+        self._outputs: list[str] = []
+        self._shell = running_shell()
+        self.control = ipywidgets.Widget()
+        super().__init__(
+            _plotly=plotly_source().model_id,
+            _control=self.control.model_id,
+            _templates=json.dumps(templates()),
+        )
+        self.control.on_msg(self._heard)
+        self._end = campaign.subscribe(self._changed)
+        self._changed()
+
+    def close(self) -> None:
+        """Let go of the campaign and of the page."""
+        self._end()
+        self.control.close()
+        super().close()
+
+    def _changed(self) -> None:
+        """Show what there is; the last of it at once."""
+        self._frames.put("frame", True)
+        self._drawings.put("pictures", True)
+        if not self._campaign.running:
+            self._frames.flush()
+            self._drawings.flush()
+            for name in self._outputs:
+                publish(self._shell, self._bundle(), name, update=True)
+
+    def _send_frame(self, _updates: Any) -> None:
+        begun = time.perf_counter()
+        self._frame = json.dumps(frame(self._campaign))
+        self._frames.interval = max(0.1, _SHARE * (time.perf_counter() - begun))
+
+    def _send_pictures(self, _updates: Any) -> None:
+        begun = time.perf_counter()
+        self._pictures = json.dumps(pictures(self._campaign))
+        self._drawings.interval = max(0.1, _SHARE * (time.perf_counter() - begun))
+
+    def _heard(self, control: Any, content: object, _buffers: object) -> None:
+        """Give a receipt at once, so that the next one is heard too; then stop, if asked."""
+        control.send("received")
+        if content == "stop":
+            self._campaign.cancel()
+
+    def _bundle(self) -> dict[str, Any]:
+        """The widget, beside it a static result for where no widget can be shown."""
+        shown = frame(self._campaign)
+        columns = self._campaign.results.columns()
+        data = dict((self._repr_mimebundle_() or ({}, {}))[0])
+        data["text/html"] = campaign_snapshot(shown["words"], columns, shown["rates"])
+        data["text/plain"] = shown["words"]
+        return data
+
+    def _ipython_display_(self) -> None:
+        """Show it in an output whose static result is made anew when the campaign ends."""
+        self._shell = running_shell()
+        if self._shell is None:
+            return
+        self._outputs.append(uuid.uuid4().hex)
+        publish(self._shell, self._bundle(), self._outputs[-1])

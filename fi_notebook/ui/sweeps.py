@@ -1,0 +1,102 @@
+"""A sweep from the explorer: a campaign on the session itself, from a click on a site's card.
+
+    plan(explorer, request)     how many, how long, how wide: a dry run
+    run(explorer, request)      the campaign, with rates and pictures while it runs
+
+Both step the model and so run on the explorer's executor, in this process: a session of
+a notebook cannot be made anew elsewhere. What the session says of its own runs meanwhile
+is not shown; its plan and its runs stay as they are.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from fi_notebook.campaign import Campaign
+from fi_notebook.errors import SessionError
+from fi_notebook.ui.campaign_payload import frame, pictures
+from fi_notebook.ui.executor import Coalescer
+from fi_notebook.ui.messages import Message, Request
+
+if TYPE_CHECKING:
+    from fi_notebook.ui.explorer import Explorer
+
+__all__ = ["Sweep", "plan", "run"]
+
+_SHARE = 10  # what is shown may take a tenth of the time
+_CHUNK = 10  # injections between two looks at whether Stop was pressed
+_TRIED = 8  # injections that a dry run makes
+
+
+class Sweep:
+    """A campaign that the page is shown while it runs.
+
+    Args:
+        explorer: Where it is shown.
+        campaign: The campaign.
+    """
+
+    def __init__(self, explorer: Explorer, campaign: Campaign) -> None:
+        """Show nothing yet."""
+        self._explorer = explorer
+        self.campaign = campaign
+        self._updates = Coalescer(self._show)
+        campaign.subscribe(self._changed)
+
+    def messages(self) -> Iterator[Message]:
+        """All that a page needs that has just been opened."""
+        yield Message("sweep", frame(self.campaign))
+        yield Message("sweep_pictures", pictures(self.campaign))
+
+    def _changed(self) -> None:
+        progress = self.campaign.progress
+        if self.campaign.running and progress is not None:
+            told = {"done": progress.done, "total": progress.planned, "text": str(progress)}
+            self._explorer.announce("sweeping", progress=told)
+        self._updates.put("sweep", True)
+        if not self.campaign.running:
+            self._updates.flush()
+
+    def _show(self, _updates: Any) -> None:
+        begun = time.perf_counter()
+        for message in self.messages():
+            self._explorer.tell(message)
+        self._updates.interval = max(0.1, _SHARE * (time.perf_counter() - begun))
+
+
+def plan(explorer: Explorer, request: Request) -> dict[str, Any]:
+    """Say how many injections a sweep has, how long they take, how wide the intervals are."""
+    campaign, code = _campaign(explorer, request)
+    explorer.announce("planning a sweep")
+    with explorer.quiet():
+        told = str(campaign.dry_run(_TRIED))
+    explorer.announce("idle")
+    return {"text": told, "code": code}
+
+
+def run(explorer: Explorer, request: Request) -> dict[str, Any]:
+    """Make the injections of a sweep; what was done stays when Stop is pressed."""
+    campaign, code = _campaign(explorer, request)
+    explorer.sweep = Sweep(explorer, campaign)
+    explorer.announce("sweeping", "the golden run is written on a tape")
+    with explorer.quiet():
+        campaign.run(chunk=_CHUNK)
+    explorer.announce("idle")
+    return {"code": code}
+
+
+def _campaign(explorer: Explorer, request: Request) -> tuple[Campaign, str]:
+    """The campaign that a request describes, and the line that makes it."""
+    fields, session = request.fields, explorer.session
+    count = fields["count"]
+    if count < 1:
+        raise SessionError(f"count is {count}; expected a number from 1")
+    if fields.get("site"):
+        site = fields["site"]
+        line = f"fi.Campaign.of_site(session, {site!r}, elements={count})"
+        return Campaign.of_site(session, site, elements=count), line
+    module = fields.get("module", "")
+    line = f"fi.Campaign.of_subtree(session, {module!r}, n={count})"
+    return Campaign.of_subtree(session, module, n=count), line

@@ -1,0 +1,88 @@
+"""Sweeps in a real browser: from a site's card to rates, pictures and an armed row."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fi_notebook.campaign import Campaign
+from fi_notebook.session import Session
+from tests.ui.conftest import Open
+from tests.ui.pages import choose
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+
+def _open_sweep(page: Page, site: str, count: int, what: str = "") -> None:
+    choose(page, site)
+    page.locator(".fi-sweep summary").click()
+    if what:
+        page.get_by_label("what is swept").select_option(label=what)
+    page.get_by_label("count of the sweep").fill(str(count))
+
+
+def _state(page: Page, name: str) -> None:
+    page.locator(".fi-campaign .fi-chip", has_text=name).wait_for(timeout=60_000)
+
+
+def test_a_site_is_swept_from_its_card(shown: Open, session: Session) -> None:
+    """A dry run says how many and how long; then 32 bits of 2 elements are flipped, with
+    the rates of the same campaign in Python, while plan and runs stay as they were.
+    """
+    expected = Campaign.of_site(session, "relu*2:0", elements=2).run()
+    with shown(session) as bridge:
+        page = bridge.page
+        _open_sweep(page, "relu*2:0", 2)
+        page.get_by_role("button", name="Dry run").click()
+        told = page.locator(".fi-sweep .fi-note")
+        told.filter(has_text="64 injections of 64 possible faults").wait_for(timeout=60_000)
+        assert "s in one process" in told.inner_text()
+        page.get_by_role("button", name="Start sweep").click()
+        _state(page, "done")
+        cells = page.locator("table[aria-label='rates of the outcomes'] tbody tr").all()
+        shown_rates = {row.locator("td").nth(0).inner_text(): row for row in cells}
+        assert set(shown_rates) == {name.replace("_", " ") for name in expected.counts}
+        for name, count in expected.counts.items():
+            line = shown_rates[name.replace("_", " ")].inner_text()
+            assert f"{count} of 64" in line
+        page.locator(".fi-campaign .fi-plot", has_text="64 injections").first.wait_for()
+        assert not len(session.plan)
+        assert session.runs == []
+
+
+def test_an_injection_of_a_sweep_is_armed_and_replayed(shown: Open, session: Session) -> None:
+    """The first row that did harm is armed by a click; its replay has the row's outcome."""
+    with shown(session) as bridge:
+        page = bridge.page
+        _open_sweep(page, "relu*2:0", 1)
+        page.get_by_role("button", name="Start sweep").click()
+        _state(page, "done")
+        row = page.locator("table[aria-label='injections that did harm'] tbody tr").first
+        outcome = row.locator("td").nth(5).inner_text()
+        row.get_by_role("button", name="arm the fault").click()
+        page.locator(".fi-fault", has_text="relu*2:0").wait_for()
+        page.get_by_role("button", name="Replay").click()
+        page.locator(".fi-verdict", has_text=outcome).wait_for()
+
+
+def test_a_module_is_swept_and_stopped(shown: Open, session: Session) -> None:
+    """Stop keeps what is done: some of 20,000 injections, with their rates."""
+    with shown(session) as bridge:
+        page = bridge.page
+        _open_sweep(page, "relu*2:0", 20_000, "the whole model")
+        page.get_by_role("button", name="Start sweep").click()
+        page.locator("table[aria-label='rates of the outcomes']").wait_for(timeout=60_000)
+        page.get_by_role("button", name="Stop").click()
+        _state(page, "stopped")
+        page.locator(".fi-state", has_text="ready").wait_for()
+        words = page.locator(".fi-campaign .fi-words .fi-words").inner_text()
+        assert "of 20,000" in words
+
+
+def test_a_sweep_that_cannot_be_says_so(shown: Open, session: Session) -> None:
+    """Integers hold no floating-point values: the card shows the reason."""
+    with shown(session) as bridge:
+        page = bridge.page
+        _open_sweep(page, "relu*2:0", 0)
+        page.get_by_role("button", name="Start sweep").click()
+        page.locator(".fi-sweep .fi-problem", has_text="expected a number from 1").wait_for()
