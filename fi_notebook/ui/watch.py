@@ -12,16 +12,17 @@ ladder of `doctor`: the live view, a static result made anew when a cell has end
 from __future__ import annotations
 
 import logging
-import uuid
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
+from fi_notebook.core.watched import DRAWN
 from fi_notebook.report.snapshot_watched import watched_html
+from fi_notebook.report.text_watched import watched
 from fi_notebook.session.watching import Replays, of_trace
 from fi_notebook.ui.doctor import place
-from fi_notebook.ui.shells import has_kernel, publish, running_shell
+from fi_notebook.ui.shown import Shown
 from fi_notebook.watching import Watching
 
 if TYPE_CHECKING:
@@ -39,9 +40,10 @@ class LiveWatch(Watching):
 
     def __init__(self, model: nn.Module, sites: Sites, **options: Any) -> None:
         """Show nothing yet; see `fi_notebook.watching.Watching` for the arguments."""
-        self._shown: list[_Shown] = []
+        self._shown: list[Shown] = []
         self._view: WatchView | None = None
         super().__init__(model, sites, **options)
+        self.subscribe(self._has_changed)
 
     @property
     def view(self) -> WatchView:
@@ -56,52 +58,37 @@ class LiveWatch(Watching):
         """Detach from the training, and show the last step."""
         super().close()
         for shown in self._shown:
-            shown.refresh()
+            shown.close()
+        if self._view is not None:
+            self._view.flush()
 
-    def bundle(self, *, widget: bool) -> dict[str, Any]:
-        """What stands in an output: text, a static result, and the widget if that is asked."""
-        statistic = self._view.statistic if self._view is not None else "norm"
-        data: dict[str, Any] = {}
-        if widget:
-            self.view.flush()
-            data |= (self.view._repr_mimebundle_() or ({}, {}))[0]
-        html = watched_html(self.current, self.golden, statistic=statistic)
-        return data | {"text/html": html, "text/plain": self.text(statistic)}
+    def _has_changed(self) -> None:
+        for shown in self._shown:
+            shown.changed()
+
+    def _widget(self) -> Mapping[str, Any]:
+        """The widget's part of an output."""
+        self.view.flush()
+        bundle = self.view._repr_mimebundle_()
+        return {} if bundle is None else bundle[0]
+
+    def _static(self) -> dict[str, str]:
+        """A static result of what is recorded; read in any thread."""
+        run, golden = self.thinned(None), self.golden
+        statistic = DRAWN if self._view is None else self._view.statistic
+        return {
+            "text/html": watched_html(run, golden, statistic=statistic),
+            "text/plain": watched(run, golden, statistic=statistic),
+        }
 
     def _repr_mimebundle_(self, **_options: Any) -> Mapping[str, Any]:
         """For a front end that is not IPython's."""
-        return self.bundle(widget=place().has_page)
+        return {**self._static(), **(self._widget() if place().has_page else {})}
 
     def _ipython_display_(self) -> None:
-        """Show it in an output that is made anew when a cell has ended."""
-        self._shown.append(_Shown(self, running_shell(), widget=place().has_page))
-
-
-class _Shown:
-    """One output that shows a watch."""
-
-    def __init__(self, shown: LiveWatch, shell: Any, *, widget: bool) -> None:
-        self._watch, self._shell, self._widget = shown, shell, widget
-        self._name = uuid.uuid4().hex
-        self._step = self._came()
-        publish(shell, shown.bundle(widget=widget), self._name)
-        if has_kernel(shell):
-            shell.events.register("post_run_cell", self._cell_ended)
-
-    def refresh(self) -> None:
-        """Put what is there now in its place, where there is more than was shown."""
-        if self._came() != self._step and has_kernel(self._shell):
-            self._step = self._came()
-            publish(self._shell, self._watch.bundle(widget=self._widget), self._name, update=True)
-
-    def _came(self) -> tuple[Any, ...]:
-        run = self._watch.current
-        return len(self._watch.golden), run.name, run.last_step, len(run.series)
-
-    def _cell_ended(self, _result: Any = None) -> None:
-        self.refresh()
-        if self._watch.closed:
-            self._shell.events.unregister("post_run_cell", self._cell_ended)
+        """Show it, with a static result that is kept up to date."""
+        self._flush()
+        self._shown = [*self._shown[-2:], Shown(self._widget, self._static)]
 
 
 class SessionWatch(LiveWatch):

@@ -121,8 +121,8 @@ class Watching:
         self._flush()
         return self._recordings.current()
 
-    def thinned(self, most: int) -> WatchedRun:
-        """The current run in at most so many steps, for a picture; reads nothing back."""
+    def thinned(self, most: int | None) -> WatchedRun:
+        """The current run in at most so many steps, for a picture; from any thread."""
         return self._recordings.current(most)
 
     @property

@@ -1,0 +1,80 @@
+"""Where something is shown: its live view, and beside it a static result kept up to date.
+
+    shown = Shown(view=widget_bundle, static=lambda: {"text/html": …, "text/plain": …})
+    shown.changed()         # from any thread; at most every two seconds, and when a cell ends
+
+In JupyterLab and Notebook the static result is an output of its own below the live view,
+hidden by the style sheet while that is there. A notebook that is opened with another
+kernel cannot draw the view, and shows the result instead, as does nbconvert.
+
+Limits: a page that was loaded anew is not told of later results of cells that it did not
+run; it has the live view meanwhile, and the next run of the cell saves the result.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from fi_notebook.ui.doctor import NOTEBOOK, place
+from fi_notebook.ui.executor import Coalescer
+from fi_notebook.ui.shells import has_kernel, publish, running_shell
+
+__all__ = ["Shown"]
+
+_EVERY = 2.0  # seconds between two static results
+_LINE = (
+    "<p class='fi-quiet'>Static result of fi_notebook: run the cell again for the live view.</p>"
+)
+
+Bundle = Mapping[str, Any]
+
+
+class Shown:
+    """One display of something.
+
+    Args:
+        view: Gives the widget's part of an output; not asked where no page looks.
+        static: Gives the static result as ``text/html`` and ``text/plain``.
+    """
+
+    def __init__(self, view: Callable[[], Bundle], static: Callable[[], Bundle]) -> None:
+        """Show it, here and now."""
+        self._shell, here = running_shell(), place()
+        self._static = static
+        self._name = uuid.uuid4().hex
+        self._updates = Coalescer(self._draw, interval=_EVERY)
+        self._view: Bundle = view() if here.has_page else {}
+        if here.name == NOTEBOOK and self._view:
+            publish(self._shell, self._view, uuid.uuid4().hex)
+            self._view = {}
+        self._publish(update=False)
+        if has_kernel(self._shell):
+            self._shell.events.register("post_run_cell", self.flush)
+
+    def changed(self) -> None:
+        """There is more to show."""
+        if has_kernel(self._shell):
+            self._updates.put("static", True)
+
+    def flush(self, _result: Any = None) -> None:
+        """Show now what is still to be shown."""
+        self._updates.flush()
+
+    def close(self) -> None:
+        """Show what is still to be shown, and change no more."""
+        self.flush()
+        if has_kernel(self._shell) and self.flush in self._shell.events.callbacks["post_run_cell"]:
+            self._shell.events.unregister("post_run_cell", self.flush)
+
+    def _draw(self, _updates: Any) -> None:
+        self._publish(update=True)
+
+    def _publish(self, *, update: bool) -> None:
+        static = dict(self._static())
+        if has_kernel(self._shell):
+            static["text/html"] = static["text/html"].replace(
+                '<div class="fi-snapshot">', f'<div class="fi-snapshot">{_LINE}', 1
+            )
+        publish(self._shell, {**static, **self._view}, self._name, update=update)
