@@ -188,6 +188,8 @@ def fault_payload(fault: Fault) -> dict[str, Any]:
         "scope": fault.scope,
         "probability": fault.probability,
         "times": fault.times,
+        "micro_batches": None if fault.micro_batches is None else str(fault.micro_batches),
+        "ranks": None if fault.ranks is None else str(fault.ranks),
         "enabled": fault.enabled,
     }
 

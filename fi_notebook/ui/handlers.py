@@ -145,6 +145,10 @@ def _save(explorer: Explorer, request: Request) -> dict[str, str]:
     return {"path": str(path)}
 
 
+def _load(explorer: Explorer, request: Request) -> int:
+    return len(explorer.session.load_plan(Path(request.fields["path"])))
+
+
 def _export(explorer: Explorer, request: Request) -> dict[str, str]:
     path = Path(request.fields["path"])
     explorer.session.save_html(path)
@@ -230,4 +234,5 @@ _QUICK: dict[str, Handler] = {
     "redo": _redo,
     "stop": _stop,
     "save": _save,
+    "load": _load,
 }

@@ -99,7 +99,7 @@ REQUESTS: Mapping[str, Mapping[str, Field]] = {
     "inspect": {"row": _NUMBER, "view": Field((dict,), required=False)},
     "record": {"row": _NUMBER},
     "preview": _FAULT,
-    "arm": _FAULT,
+    "arm": {**_FAULT, "fault": _MAYBE_TEXT},
     "disarm": {"fault": _MAYBE_TEXT},
     "enable": {"fault": _TEXT, "on": Field((bool,))},
     "undo": {},
@@ -110,6 +110,7 @@ REQUESTS: Mapping[str, Mapping[str, Field]] = {
     "sweep": _SWEEP,
     "stop": {},
     "save": {"path": _TEXT},
+    "load": {"path": _TEXT},
     "export": {"path": _TEXT},
 }
 """Every request that the page can make, with its fields."""

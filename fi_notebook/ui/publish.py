@@ -10,6 +10,7 @@ nothing else with it.
 from __future__ import annotations
 
 import json
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
@@ -93,6 +94,7 @@ def plan(explorer: Explorer) -> Message:
         {
             "faults": faults,
             "code": plan_code(session.plan),
+            "json": json.dumps(session.plan.to_dict(), indent=2),
             "json": json.dumps(session.plan.to_dict(), indent=2),
             "undo": session.can_undo,
             "redo": session.can_redo,

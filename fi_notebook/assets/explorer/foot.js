@@ -28,7 +28,7 @@ export function footPane(view) {
     store.note("info", "copied", store.plan.code);
   });
   const save = button("Save injector.json", async () => {
-    const saved = await store.tell("save", { path: "injector.json" });
+    const saved = await store.tell("save", { path: store.ui.path });
     if (saved) view.say(`saved ${saved.path}`);
   });
   const report = button("Save report", async () => {

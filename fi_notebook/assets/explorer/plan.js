@@ -1,9 +1,11 @@
 /** The plan: what is armed. */
 
-import { button, h } from "./dom.js";
+import { button, copy, h, input } from "./dom.js";
+import { edit, uneditable } from "./editing.js";
 import { clip } from "./numbers.js";
 
 /** @import { MakePane, View } from "./dom.js" */
+/** @import { Store } from "./store.js" */
 
 /** @type {MakePane} */
 export function planPart(view) {
@@ -11,7 +13,10 @@ export function planPart(view) {
   const list = h("div.faults", { role: "list" });
   const empty = h("div.empty", null, "nothing is armed");
   const tools = h("span.tools");
-  const el = h("div.plan", { "aria-label": "plan", role: "group" }, h("h4", null, "Plan", tools), empty, list);
+  const path = input(store.ui.path, (text) => { store.ui.path = text; }, { "aria-label": "file of the plan", size: 14 });
+  const file = h("div.planfile", null, path, button("Load", () => store.tell("load", { path: path.value }), {
+    title: "put the plan of this file in place of this one" }, "small"));
+  const el = h("div.plan", { "aria-label": "plan", role: "group" }, h("h4", null, "Plan", tools), empty, list, file);
   return {
     el,
     update(topics) {
@@ -19,12 +24,22 @@ export function planPart(view) {
       const { faults, undo, redo } = store.plan;
       tools.replaceChildren(...(store.readonly ? [] : [
         button("undo", () => store.tell("undo"), { disabled: !undo }, "link"),
-        button("redo", () => store.tell("redo"), { disabled: !redo }, "link")]));
+        button("redo", () => store.tell("redo"), { disabled: !redo }, "link"),
+        button("copy as JSON", () => copyJson(view), { disabled: !faults.length }, "link")]));
+      file.hidden = store.readonly || Boolean(store.lost);
       list.replaceChildren(...faults.map((fault) => faultRow(view, fault)));
       list.hidden = !faults.length;
       empty.hidden = !list.hidden;
     },
   };
+}
+
+/** @param {View} view */
+async function copyJson(view) {
+  const { json } = view.store.plan;
+  await copy(json, view.root);
+  view.say("copied");
+  view.store.note("info", "copied", json);
 }
 
 /** @param {View} view */
@@ -38,6 +53,14 @@ function faultRow(view, fault) {
   return h("div.fault", { role: "listitem", "data-status": status }, on,
     button(clip(fault.text, 220), () => store.reveal(fault.rows[0] ?? -1), { title: fault.code }, "link"),
     h("span.chip", { "data-status": status }, status),
+    store.readonly ? null : editButton(store, fault),
     store.readonly ? null : button("×", () => store.tell("disarm", { fault: fault.id }), { "aria-label": `disarm ${fault.id}` }, "small"),
     missed ? h("div.note", null, missed.reason) : null);
+}
+
+/** @param {Store} store */
+function editButton(store, fault) {
+  const why = uneditable(store, fault);
+  return button("edit", () => edit(store, fault), { "aria-label": `edit ${fault.id}`, disabled: Boolean(why),
+    title: why || "change it in the form; it keeps its name and its place" }, "small");
 }

@@ -44,7 +44,7 @@ export class Store {
     /** @type {Record<string, Uint8Array>} */ this.open = {};
     /** @type {any} */ this.ui = {
       view: "modules", query: "", hidden: new Set(), folded: false, node: -1, row: -1,
-      heat: "std", tab: "diff", pane: "tree", element: [], injection: 0, frame: 0,
+      heat: "std", tab: "diff", pane: "tree", path: "injector.json", editing: null, element: [], injection: 0, frame: 0,
       form: { model: "bitflip", parameters: {}, extent: "index", extentText: "", steps: "0", seed: "0" },
     };
     /** @type {Set<(topics: string[]) => void>} */ this.listeners = new Set();

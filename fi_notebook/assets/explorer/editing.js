@@ -1,0 +1,75 @@
+/** Editing an armed fault in place: it fills the form, and arming puts it back under its name. */
+
+/** @import { Store } from "./store.js" */
+
+/** The form that describes a fault. */
+export function formOf(fault) {
+  const [extent, text] = selectionOf(fault.elements);
+  const given = (value) => (value === null || value === undefined ? "" : String(value));
+  return {
+    model: fault.model, parameters: { ...fault.parameters }, extent, extentText: text,
+    steps: given(fault.steps), seed: given(fault.seed), times: given(fault.times),
+    probability: fault.probability === 1 ? "" : given(fault.probability),
+    scope: fault.scope === "value" ? "" : fault.scope,
+    ranks: given(fault.ranks), micro_batches: given(fault.micro_batches),
+  };
+}
+
+/** Name and argument of a choice of elements. @returns {[string, string]} */
+function selectionOf(elements) {
+  if (typeof elements === "string") return [elements, ""];
+  const [[name, value]] = Object.entries(elements);
+  return [name, typeof value === "string" ? value : JSON.stringify(value)];
+}
+
+/** Coordinates of the one element that a fault strikes; null where it says more than one.
+ * @param {any} elements @param {number[]} shape @returns {number[] | null} */
+export function elementOf(elements, shape) {
+  const index = elements.index;
+  if (Array.isArray(index)) return index.every(Number.isInteger) ? index : null;
+  if (!Number.isInteger(index)) return null;
+  let left = index;
+  return shape.reduceRight((/** @type {number[]} */ found, size) => {
+    found.unshift(left % size);
+    left = Math.floor(left / size);
+    return found;
+  }, []);
+}
+
+/** Why a fault cannot be edited here, or "". @param {Store} store */
+export function uneditable(store, fault) {
+  if (!fault.rows.length) return "the golden run made no such call";
+  const several = fault.elements.index !== undefined && !elementOf(fault.elements, store.shapeOf(fault.rows[0]));
+  return several ? "it names several elements; edit injector.json and load it" : "";
+}
+
+/** Put an armed fault into the form. @param {Store} store */
+export function edit(store, fault) {
+  const [row] = fault.rows;
+  store.reveal(row);
+  store.ui.form = formOf(fault);
+  store.ui.element = elementOf(fault.elements, store.shapeOf(row)) ?? store.ui.element;
+  store.ui.editing = { row, fault: fault.id, site: fault.target };
+  store.ui.pane = "site";
+  store.changed("form", "element", "site", "pane");
+  store.inspect();
+}
+
+/** The fault that is edited at the chosen site, or null. @param {Store} store */
+export function edited(store) {
+  const { editing, row } = store.ui;
+  const still = editing?.row === row && store.plan.faults.some((each) => each.id === editing.fault);
+  return still ? editing : null;
+}
+
+/** What a request to arm says more, where a fault is edited. @param {Store} store */
+export function inPlace(store) {
+  const editing = edited(store);
+  return editing ? { fault: editing.fault, site: editing.site } : {};
+}
+
+/** Edit no more; the fault stays as it is. @param {Store} store */
+export function leaveFault(store) {
+  store.ui.editing = null;
+  store.changed("form");
+}
