@@ -150,7 +150,9 @@ def build(
         ValueError: A measure has an unknown name or another length than the trace.
     """
     _check(measures, len(faulty))
-    columns = judge_statistics(golden, faulty, alignment, tolerance)
+    known = [np.asarray(measures[name]) for name in ("equal", "changed") if name in measures]
+    measured = ~np.isnan(known[0].astype(np.float64)) if known else None
+    columns = judge_statistics(golden, faulty, alignment, tolerance, measured)
     _take_measures(columns, measures)
     columns["effect"] = assign_effects(faulty, columns, growth=growth)
     columns["growth"] = growths(faulty, columns)

@@ -26,7 +26,11 @@ _NEVER_WRITTEN = ("empty", "empty_like", "empty_strided", "new_empty", "new_empt
 
 
 def judge_statistics(
-    golden: Trace, faulty: Trace, alignment: Alignment, tolerance: float = 0.0
+    golden: Trace,
+    faulty: Trace,
+    alignment: Alignment,
+    tolerance: float = 0.0,
+    measured: np.ndarray | None = None,
 ) -> dict[str, np.ndarray]:
     """Every column of a comparison, from the two traces alone.
 
@@ -36,6 +40,8 @@ def judge_statistics(
         alignment: Which site is which.
         tolerance: Relative difference up to which outputs count as equal; 0 asks for
             the same dtype, statistics and hash.
+        measured: Whether each site row of the faulty trace was measured on the tensors,
+            so that nobody asks for its hash; None where none was.
     """
     count, both = len(alignment), alignment.matched
     columns: dict[str, np.ndarray] = {
@@ -49,7 +55,8 @@ def judge_statistics(
     columns["numel"] = np.maximum(*numel)
     sized = (numel[0] == numel[1])[both]
     unwritten = _is_unwritten(golden, rows[0])
-    bits = _same_bits(golden, faulty, rows, before, after) & sized | unwritten
+    asked = np.ones(len(both), bool) if measured is None else ~measured[rows[1]]
+    bits = _same_bits(golden, faulty, rows, before, after, asked) & sized | unwritten
     taken = (before["nan"] >= 0) & (after["nan"] >= 0) & ~unwritten
     exact = bits & (taken | unwritten | (numel[0][both] == 0))
     relative = np.where(exact, 0.0, _relative(before, after, numel[0][both]))
@@ -82,7 +89,7 @@ def _unknown(name: str) -> float:
 
 
 def _statistics(trace: Trace, rows: np.ndarray) -> dict[str, np.ndarray]:
-    return {name: trace.site_columns[name][rows] for name in (*STATISTICS, "hash")}
+    return {name: trace.site_columns[name][rows] for name in STATISTICS}
 
 
 def _same_bits(
@@ -91,8 +98,13 @@ def _same_bits(
     rows: tuple[np.ndarray, np.ndarray],
     before: dict[str, np.ndarray],
     after: dict[str, np.ndarray],
+    asked: np.ndarray,
 ) -> np.ndarray:
-    """Whether dtype, statistics and hash are the same; so they are where none was taken."""
+    """Whether dtype, statistics and hash are the same; so they are where none was taken.
+
+    Hashes may be made only when they are looked at: they are where something is asked that
+    the rest leaves open.
+    """
     dtypes = [
         np.asarray([*trace.tables.dtypes, ""], dtype=object)[trace.site_columns["dtype"][mine]]
         for trace, mine in zip((golden, faulty), rows, strict=True)
@@ -101,7 +113,10 @@ def _same_bits(
         (before[name] == after[name]) | (np.isnan(before[name]) & np.isnan(after[name]))
         for name in before
     ]
-    return np.all([*same, dtypes[0] == dtypes[1]], axis=0)
+    found = np.all([*same, dtypes[0] == dtypes[1]], axis=0)
+    if np.any(found & asked & (before["nan"] >= 0)):
+        found &= golden.site_columns["hash"][rows[0]] == faulty.site_columns["hash"][rows[1]]
+    return np.asarray(found)
 
 
 def _is_unwritten(trace: Trace, rows: np.ndarray) -> np.ndarray:

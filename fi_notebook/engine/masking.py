@@ -53,13 +53,13 @@ class Read:
 class Masking:
     """Watches for calls that an error enters and does not leave.
 
-    Attributes:
+    Args:
         unequal: For each site row that differs, what the golden run kept of it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, unequal: dict[int, Kept] | None = None) -> None:
         """Start with no error seen."""
-        self.unequal: dict[int, Kept] = {}
+        self.unequal: dict[int, Kept] = {} if unequal is None else unequal
         self._reads: list[Read] = []
         self._found: dict[int, int] = {}
 

@@ -196,6 +196,7 @@ def run_step(
     store: ValueStore | None = None,
     golden: Mapping[SiteKey, Kept] | None = None,
     statistics: bool = True,
+    ends: bool = True,
     rank: int = 0,
     progress: Callable[[Call], None] | None = None,
     fired: Callable[[Injection], None] | None = None,
@@ -212,6 +213,7 @@ def run_step(
         store: Where outputs are kept.
         golden: What was kept of the golden run, to measure against.
         statistics: Whether outputs are summarised.
+        ends: Whether gradients, and what training keeps after the step, are copied.
         rank: Rank of this process.
         progress: Called before each call.
         fired: Called after each firing.
@@ -234,7 +236,8 @@ def run_step(
     striker.count(fired_before or {})
     result = StepResult(recorder, remembered=striker.memory)
     gradients = Gradients(setup.model)
-    watch.optimizer_begins += [optimizer_begins or _nobody, gradients.take_of]
+    watch.optimizer_begins += [optimizer_begins] if optimizer_begins else []
+    watch.optimizer_begins += [gradients.take_of] if ends else []
     observers: list[Observer] = [striker, recorder] if plan else [recorder]
     observers += [read(watch) for read in setup.readers]
     mode = Interceptor(watch, observers)
@@ -242,9 +245,11 @@ def run_step(
         returned = observed(setup, number, mode)
         with _disable_current_modes():
             result.loss = _scalar(returned, recorder.loss)
-            gradients.take_rest()
+            if ends:
+                gradients.take_rest()
             striker.stored.undo()
-            result.state = TrainingState.take(setup.model, clock.optimizers)
+            if ends:
+                result.state = TrainingState.take(setup.model, clock.optimizers)
     except Exception as error:  # noqa: BLE001  # whatever a step raises is its result
         result.error = error
         result.loss = recorder.loss
@@ -275,10 +280,6 @@ def observed(setup: Setup, number: int, mode: Interceptor) -> Any:
         mode.watch.remove()
         torch.clear_autocast_cache()
         surroundings.restore()
-
-
-def _nobody(_optimizer: Optimizer) -> None:
-    """Nobody asked to be told of optimizer steps."""
 
 
 def run_user_step(setup: Setup, number: int) -> Any:

@@ -1,10 +1,12 @@
 """Statistics of every output, taken while the step runs and read when it ends.
 
-On a device nothing is read back per call: each statistic, and the hash of the bits,
-stays there until `Statistics.columns`. On the host, small tensors go through float64, so
-they are exact; larger ones use the kernels that run near memory speed (``aminmax``,
-``sum``, ``vector_norm``). Only where those show a non-finite value, or where float32 is
-too narrow for a sum, a second look is taken.
+On a device nothing is read back per call: each statistic stays there until
+`Statistics.columns`. On the host, tensors up to `EXACT` elements are copied, and many of
+them are summarised together in float64, so they are exact; larger ones are read at once,
+a piece at a time that stays in the cache, by kernels near memory speed (``amin``,
+``amax``, ``sum``, ``vector_norm``). A finite minimum and maximum prove that nothing is
+NaN or infinite. Only where they are not, or where float32 is too narrow for the squares,
+a second look is taken.
 
 Limits: the standard deviation of a tensor over `EXACT` elements comes from its sum and
 norm in float32, which loses digits where the mean dwarfs it.
@@ -13,12 +15,15 @@ norm in float32, which loses digits where the mean dwarfs it.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import torch
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from fi_notebook.core.stats import STATISTICS, TensorStats
-from fi_notebook.engine.bits import position_hash
+from fi_notebook.engine.storages import is_dense
 
 __all__ = [
     "EXACT",
@@ -28,10 +33,22 @@ __all__ = [
     "read_back",
     "summary",
     "tensor_stats",
+    "without_statistics",
 ]
 
 EXACT = 1 << 13
 """Tensors up to this many elements are summarised in float64."""
+
+_PIECE = 1 << 17
+"""Elements that are looked at by one kernel after the other: 512 KiB stay in the cache."""
+
+_WAITING = 1 << 20
+"""Elements of small tensors that wait to be summarised together, at most: 8 MiB."""
+
+_NARROW = (1e-15, 1e15)
+"""Largest magnitudes between which float32 holds the squares of a piece and their sum."""
+
+_Row = tuple[float, ...]
 
 
 def dtype_name(dtype: torch.dtype) -> str:
@@ -40,41 +57,73 @@ def dtype_name(dtype: torch.dtype) -> str:
 
 
 class Statistics:
-    """Statistics of many tensors, kept on their devices until they are asked for."""
+    """Statistics of many tensors, kept where they are until they are asked for."""
 
     def __init__(self) -> None:
         """Start with none."""
-        self._rows: list[torch.Tensor | None] = []
-        self._hashes: list[torch.Tensor | None] = []
+        self._rows: list[_Row | torch.Tensor | None] = []
+        self._same: dict[int, int] = {}
+        self._waiting: list[tuple[int, torch.Tensor]] = []
+        self._elements = 0
 
     def __len__(self) -> int:
         """How many tensors were summarised."""
         return len(self._rows)
 
-    def add(self, tensor: torch.Tensor | None) -> None:
-        """Summarise a tensor; None leaves a row without statistics."""
-        values = None if tensor is None else summary(tensor)
-        self._rows.append(values)
-        taken = tensor is not None and values is not None
-        self._hashes.append(position_hash(tensor) if taken else None)  # type: ignore[arg-type]  # it is taken
+    def add(self, tensor: torch.Tensor | None) -> bool:
+        """Summarise a tensor; None leaves a row without statistics. Says whether it could."""
+        if tensor is None or not _has_values(tensor):
+            self._rows.append(None)
+            return False
+        values = _plain(tensor)
+        if not _on_host(values):
+            self._rows.append(_nonfinite(values.double()))
+        elif values.numel() > EXACT:
+            self._rows.append(_large(values))
+        else:
+            self._wait(values)
+        return True
+
+    def _wait(self, values: torch.Tensor) -> None:
+        self._waiting.append((len(self._rows), values.to(torch.float64, copy=True)))
+        self._rows.append(None)
+        self._elements += values.numel()
+        if self._elements > _WAITING:
+            self._look()
+
+    def _look(self) -> None:
+        """Summarise the small tensors that wait."""
+        found = _small([values.reshape(-1).numpy() for _, values in self._waiting])
+        for (row, _), values in zip(self._waiting, found, strict=True):
+            self._rows[row] = values
+        self._waiting, self._elements = [], 0
 
     def repeat(self, row: int) -> None:
-        """The next tensor is that of an earlier row, by another name."""
-        self._rows.append(self._rows[row])
-        self._hashes.append(self._hashes[row])
+        """The next tensor has the elements of an earlier one."""
+        self._same[len(self._rows)] = self._same.get(row, row)
+        self._rows.append(None)
 
     def columns(self) -> dict[str, np.ndarray]:
         """One column per statistic, read from the devices in one go each."""
+        self._look()
         table = np.full((len(self._rows), len(STATISTICS)), np.nan)
-        hashes = np.zeros(len(self._rows), dtype=np.int64)
-        taken = [row for row, values in enumerate(self._rows) if values is not None]
-        if taken:
-            table[taken] = read_back([values for values in self._rows if values is not None])
-            hashes[taken] = read_back([hashed for hashed in self._hashes if hashed is not None])
+        there = {n: values for n, values in enumerate(self._rows) if isinstance(values, tuple)}
+        away = {n: v for n, v in enumerate(self._rows) if isinstance(v, torch.Tensor)}
+        if there:
+            table[list(there)] = list(there.values())
+        if away:
+            table[list(away)] = read_back(list(away.values()))
+        if self._same:
+            table[list(self._same)] = table[list(self._same.values())]
         counts = np.nan_to_num(table[:, 5:], nan=-1).astype(np.int64)
         floats = {name: table[:, n].copy() for n, name in enumerate(STATISTICS[:5])}
-        columns = {name: counts[:, n].copy() for n, name in enumerate(STATISTICS[5:])}
-        return floats | columns | {"hash": hashes}
+        return floats | {name: counts[:, n].copy() for n, name in enumerate(STATISTICS[5:])}
+
+
+def without_statistics(count: int) -> dict[str, np.ndarray]:
+    """The columns of outputs that nobody looked at."""
+    kinds = (np.full(count, np.nan), np.full(count, -1))
+    return {name: kinds[n >= 5].copy() for n, name in enumerate(STATISTICS)}
 
 
 def read_back(values: list[torch.Tensor]) -> np.ndarray:
@@ -97,48 +146,125 @@ def summary(tensor: torch.Tensor) -> torch.Tensor | None:
         A tensor of shape ``(9,)`` in the order of ``STATISTICS``, or None for an
         empty tensor or one without strides.
     """
-    if tensor.layout != torch.strided or tensor.numel() == 0 or tensor.is_quantized:
+    if not _has_values(tensor):
         return None
     values = _plain(tensor)
-    if values.device.type != "cpu":
+    if not _on_host(values):
         return _nonfinite(values.double())
-    return _on_host(values)
+    return torch.tensor(_row_of(values), dtype=torch.float64)
+
+
+def _has_values(tensor: torch.Tensor) -> bool:
+    return tensor.layout == torch.strided and tensor.numel() > 0 and not tensor.is_quantized
 
 
 def _plain(tensor: torch.Tensor) -> torch.Tensor:
     values = tensor.detach()
     if values.is_complex():
         return values.abs()
+    if values.is_neg():
+        values = values.resolve_neg()
     if values.element_size() == 1 and values.is_floating_point():  # float8 has few kernels
         return values.float()
     return values
 
 
-def _on_host(values: torch.Tensor) -> torch.Tensor:
-    """Statistics where reading a number back costs nothing."""
-    small = values.numel() <= EXACT or not values.is_floating_point()
-    values = values.double() if small else values
-    low, high = (bound.item() for bound in torch.aminmax(values))
-    if not (math.isfinite(low) and math.isfinite(high)):
-        return _nonfinite(values.double())
-    total, norm = _sums(values)
-    if not small and not (math.isfinite(total) and 0 < norm < math.inf):
-        total, norm = _sums(values.double())  # too large or too small for float32
-    count = values.numel()
+def _on_host(values: torch.Tensor) -> bool:
+    """Whether its memory can be read here; that of a wrapper is its parts'."""
+    plain = type(values) is torch.Tensor or not is_traceable_wrapper_subclass(values)
+    return values.device.type == "cpu" and plain
+
+
+def _row_of(values: torch.Tensor) -> _Row:
+    if values.numel() > EXACT:
+        return _large(values)
+    return _small([values.double().reshape(-1).numpy()])[0]
+
+
+def _small(vectors: Sequence[np.ndarray]) -> list[_Row]:
+    """Statistics of many float64 vectors at once; those with odd values one by one."""
+    if not vectors:
+        return []
+    values = np.concatenate(vectors)
+    sizes = np.asarray([vector.size for vector in vectors])
+    starts = np.cumsum([0, *sizes[:-1]])
+    with np.errstate(all="ignore"):
+        low, high = np.minimum.reduceat(values, starts), np.maximum.reduceat(values, starts)
+        mean = np.add.reduceat(values, starts) / sizes
+        apart = values - np.repeat(mean, sizes)
+        std = np.sqrt(np.add.reduceat(np.square(apart, out=apart), starts) / sizes)
+        norm = np.sqrt(np.add.reduceat(np.square(values), starts))
+    zeros = np.add.reduceat(values == 0, starts, dtype=np.int64)
+    nothing = np.zeros(len(vectors))
+    rows = np.stack([low, high, mean, std, norm, nothing, nothing, nothing, zeros], axis=1)
+    found: list[_Row] = [tuple(row) for row in rows.tolist()]
+    for odd in np.flatnonzero(~(np.isfinite(low) & np.isfinite(high))).tolist():
+        found[odd] = tuple(_nonfinite(torch.from_numpy(vectors[odd])).tolist())
+    return found
+
+
+def _large(values: torch.Tensor) -> _Row:
+    """Statistics of one tensor, piece by piece."""
+    flat = values.as_strided((values.numel(),), (1,)) if is_dense(values) else values.reshape(-1)
+    low, high, total, squares, zeros, odd = math.inf, -math.inf, 0.0, 0.0, 0, _NONE
+    for piece in flat.split(_PIECE) if flat.numel() > _PIECE else (flat,):
+        part = _workable(piece)
+        least, most = part.amin().item(), part.amax().item()
+        if not (math.isfinite(least) and math.isfinite(most)):
+            part, found = _finite(part)
+            odd = odd.plus(found)
+            if not part.numel():
+                continue
+            least, most = part.amin().item(), part.amax().item()
+        low, high = min(low, least), max(high, most)
+        if least <= 0 <= most:
+            zeros += part.numel() - int(np.count_nonzero(part.numpy() != 0))
+        if not _NARROW[0] < max(-least, most) < _NARROW[1]:
+            part = part.double()
+        norm = torch.linalg.vector_norm(part).item()
+        total, squares = total + part.sum().item(), squares + norm * norm
+    return _put_together(values.numel() - sum(odd), low, high, total, squares, odd, zeros)
+
+
+class _Odd(NamedTuple):
+    """How many elements are not finite, by kind."""
+
+    nan: int
+    posinf: int
+    neginf: int
+
+    def plus(self, more: _Odd) -> _Odd:
+        """The counts of two pieces together."""
+        return _Odd._make(mine + theirs for mine, theirs in zip(self, more, strict=True))
+
+
+_NONE = _Odd(0, 0, 0)
+
+
+def _finite(piece: torch.Tensor) -> tuple[torch.Tensor, _Odd]:
+    """The finite elements of a piece in float64, and how many are not."""
+    values = piece.numpy()
+    posinf, neginf = (int(np.count_nonzero(values == odd)) for odd in (math.inf, -math.inf))
+    nan = int(np.count_nonzero(np.isnan(values)))
+    kept = values[np.isfinite(values)].astype(np.float64)
+    return torch.from_numpy(kept), _Odd(nan, posinf, neginf)
+
+
+def _put_together(
+    count: int, low: float, high: float, total: float, squares: float, odd: _Odd, zeros: int
+) -> _Row:
+    if not count:
+        return (*[math.nan] * 5, *odd, zeros)
     mean = total / count
-    std = values.std(correction=0).item() if small and count > 1 else _spread(count, mean, norm)
-    zeros = 0 if low > 0 or high < 0 else count - int(torch.count_nonzero(values))
-    return torch.tensor((low, high, mean, std, norm, 0, 0, 0, zeros), dtype=torch.float64)
+    std = math.sqrt(max(squares / count - mean * mean, 0.0))
+    return (low, high, mean, std, math.sqrt(squares), *odd, zeros)
 
 
-def _sums(values: torch.Tensor) -> tuple[float, float]:
-    """Sum and Euclidean norm, in float32 at least."""
-    dtype = torch.float32 if values.element_size() < 4 else None
-    return values.sum(dtype=dtype).item(), torch.linalg.vector_norm(values, dtype=dtype).item()
-
-
-def _spread(count: int, mean: float, norm: float) -> float:
-    return math.sqrt(max(norm * norm / count - mean * mean, 0.0))
+def _workable(piece: torch.Tensor) -> torch.Tensor:
+    """In float32 at least, integers in float64."""
+    if not piece.is_floating_point():
+        return piece.double()
+    return piece.float() if piece.element_size() < 4 else piece
 
 
 def _nonfinite(values: torch.Tensor) -> torch.Tensor:
@@ -168,18 +294,16 @@ def _nonfinite(values: torch.Tensor) -> torch.Tensor:
 
 def tensor_stats(tensor: torch.Tensor) -> TensorStats:
     """The statistics of one tensor, read at once."""
-    statistics = Statistics()
-    statistics.add(tensor)
-    columns = statistics.columns()
-    values = (columns[name][0].item() for name in STATISTICS)
-    return TensorStats(dtype_name(tensor.dtype), tuple(tensor.shape), *values)
+    found = summary(tensor)
+    values = [math.nan] * 5 + [-1.0] * 4 if found is None else found.tolist()
+    counts = (int(value) for value in values[5:])
+    return TensorStats(dtype_name(tensor.dtype), tuple(tensor.shape), *values[:5], *counts)
 
 
-def euclidean_norm(tensors: list[torch.Tensor]) -> float:
+def euclidean_norm(tensors: Sequence[torch.Tensor]) -> float:
     """Euclidean norm over several tensors, in float64; NaN and Inf come through."""
-    if not tensors:
-        return 0.0
-    return float(torch.stack([_square(tensor) for tensor in tensors]).sum().sqrt())
+    squares = [_square(tensor) for tensor in tensors]
+    return float(torch.stack(squares).sum().sqrt()) if squares else 0.0
 
 
 def _square(tensor: torch.Tensor) -> torch.Tensor:
@@ -187,4 +311,6 @@ def _square(tensor: torch.Tensor) -> torch.Tensor:
     values = tensor.detach()
     values = values if values.layout == torch.strided else values.to_dense()
     values = values.abs() if values.is_complex() else values
-    return values.double().square().sum().cpu()
+    if values.element_size() < 4 or not values.is_floating_point():
+        values = values.double()
+    return torch.linalg.vector_norm(values, dtype=torch.float64).square().cpu()

@@ -7,17 +7,18 @@ held by weak reference, which keeps the address from being given to another stor
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Generic, TypeVar
 
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
-__all__ = ["StorageMap", "local_part", "storage_of", "tensors_in"]
+__all__ = ["StorageMap", "address_of", "is_dense", "local_part", "storage_of", "tensors_in"]
 
 T = TypeVar("T")
 
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
+_address: Callable[[torch.Tensor], int] = torch._C._storage_address  # type: ignore[attr-defined]  # not in its stubs; that of ``_cdata``
 
 
 def local_part(tensor: torch.Tensor) -> torch.Tensor:
@@ -36,6 +37,31 @@ def storage_of(tensor: torch.Tensor) -> torch.UntypedStorage | None:
         return None
 
 
+def is_dense(tensor: torch.Tensor) -> bool:
+    """Whether its elements lie side by side in memory, in whatever order, none twice."""
+    if tensor.is_contiguous():
+        return True
+    reach = 1
+    sizes = sorted(zip(tensor.stride(), tensor.shape, strict=True))
+    for stride, size in sizes:
+        if size != 1:
+            if stride != reach:
+                return False
+            reach *= size
+    return True
+
+
+def address_of(tensor: torch.Tensor) -> int | None:
+    """What tells the storage of a tensor from all others that live, or None for none."""
+    if type(tensor) in _PLAIN:
+        try:
+            return _address(tensor)
+        except NotImplementedError:  # sparse
+            return None
+    storage = storage_of(tensor)
+    return None if storage is None else storage._cdata
+
+
 def tensors_in(values: Iterable[Any]) -> Iterator[torch.Tensor]:
     """Every tensor among call arguments, lists and tuples included."""
     for value in values:
@@ -52,24 +78,21 @@ class StorageMap(Generic[T]):
 
     def __init__(self) -> None:
         """Start with nothing known."""
-        self._entries: dict[int, tuple[StorageWeakRef, T]] = {}
+        self._entries: dict[int | None, tuple[StorageWeakRef, T]] = {}
 
     def get(self, tensor: torch.Tensor) -> T | None:
         """What is known of the tensor's storage, or None."""
-        storage = storage_of(tensor)
-        if storage is None:
-            return None
-        entry = self._entries.get(storage._cdata)
+        entry = self._entries.get(address_of(tensor))
         return None if entry is None else entry[1]
 
     def set(self, tensor: torch.Tensor, value: T) -> None:
         """Remember a value for the tensor's storage."""
-        storage = storage_of(tensor)
-        if storage is None:
-            return
-        known = self._entries.get(storage._cdata)
-        reference = StorageWeakRef(storage) if known is None else known[0]
-        self._entries[storage._cdata] = (reference, value)
+        address = address_of(tensor)
+        known = self._entries.get(address)
+        if known is not None:
+            self._entries[address] = (known[0], value)
+        elif (storage := storage_of(tensor)) is not None:
+            self._entries[address] = (StorageWeakRef(storage), value)
 
     def at(self, reference: StorageWeakRef) -> T | None:
         """What is known of the storage that a weak reference names, if it lives."""

@@ -4,11 +4,12 @@
     store.kept[key].exact               # whole, in memory or in the spill file
     store.report()                      # {'budget': …, 'used': …, 'whole': 210, 'sampled': 30, …}
 
-Whole outputs while they fit. When they no longer do, the largest give way first: of them
-stay a hash of all bits, which tells *whether* an output differs, and a sample of at least
-`SAMPLE` elements at fixed places, which tells *how far* by estimate. Where a budget does
-not even hold the samples, the hash alone stays, and the statistics of the trace beside
-it. Outputs that a person watches or strikes are always whole, on top of the budget.
+Whole outputs while they fit; a view of one lies in its memory and takes none. When they
+no longer do, the largest give way first: of them stay a hash of all bits, which tells
+*whether* an output differs, and a sample of at least `SAMPLE` elements at fixed places,
+which tells *how far* by estimate. Where a budget does not even hold the samples, the hash
+alone stays, and the statistics of the trace beside it. Outputs that a person watches or
+strikes are always whole, on top of the budget.
 
 Limits: the budget is for outputs; copies of parameters, buffers, optimizer state and
 gradients come on top (`engine.replay.TrainingState`), and a trace says how many bytes.
@@ -20,7 +21,7 @@ import heapq
 from collections.abc import Container
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -39,6 +40,18 @@ SiteKey = tuple[str, bool, int, int, int]
 """Identity of a site while it runs: op, counted, call, output, list index or -1."""
 
 
+class Base(NamedTuple):
+    """What a view is of.
+
+    Attributes:
+        key: The site whose tensor holds its elements.
+        start: Where in that tensor it begins, in elements.
+    """
+
+    key: SiteKey
+    start: int
+
+
 @dataclass(frozen=True, slots=True)
 class Kept:
     """What is kept of one tensor.
@@ -52,6 +65,7 @@ class Kept:
         sample: Elements at fixed places, where it is not whole and there was room.
         spill: The file that holds it whole, or None.
         name: Its name in that file.
+        base: What it is a view of, where it shares that one's memory, or None.
     """
 
     row: int
@@ -62,6 +76,7 @@ class Kept:
     sample: torch.Tensor | None = None
     spill: Spill | None = None
     name: str = ""
+    base: Base | None = None
 
     @property
     def whole(self) -> torch.Tensor | None:
@@ -72,6 +87,13 @@ class Kept:
     def exact(self) -> bool:
         """Whether the whole tensor is kept."""
         return self.held is not None or self.spill is not None
+
+    def hashed(self) -> torch.Tensor:
+        """The hash of all its bits; taken now where it was not."""
+        if self.hash is not None:
+            return self.hash
+        assert self.held is not None  # only what is whole in memory has no hash
+        return position_hash(self.held)
 
 
 class ValueStore:
@@ -101,14 +123,29 @@ class ValueStore:
         self._spill = spill
         self._only = only
         self._largest: list[tuple[int, int, SiteKey]] = []
+        self._views: dict[SiteKey, list[SiteKey]] = {}
 
-    def add(self, key: SiteKey, row: int, tensor: torch.Tensor) -> None:
-        """Keep what the budget allows of a tensor."""
+    def add(self, key: SiteKey, row: int, tensor: torch.Tensor, base: Base | None = None) -> None:
+        """Keep what the budget allows of a tensor; a view shares the memory of its base."""
         if key in self.always:
             self.beyond += size_of(tensor)
             self.kept[key] = Kept(row, copied(tensor), tensor.shape, tensor.dtype)
         elif not self._only:
-            self.kept[key] = self._within_budget(key, row, tensor)
+            shared = None if base is None else self._shared(key, row, tensor, base)
+            self.kept[key] = shared or self._within_budget(key, row, tensor)
+
+    def _shared(self, key: SiteKey, row: int, tensor: torch.Tensor, base: Base) -> Kept | None:
+        """A view of what is kept of its base; None where that is not whole in memory."""
+        source = self.kept.get(base.key)
+        if source is None or source.held is None:
+            return None
+        start = source.held.storage_offset() + base.start
+        held = source.held.as_strided(tensor.shape, tensor.stride(), start)
+        owner = base.key
+        while (above := self.kept[owner].base) is not None:
+            owner = above.key
+        self._views.setdefault(owner, []).append(key)
+        return Kept(row, held, tensor.shape, tensor.dtype, base=base)
 
     def _within_budget(self, key: SiteKey, row: int, tensor: torch.Tensor) -> Kept:
         size = size_of(tensor)
@@ -147,8 +184,18 @@ class ValueStore:
         assert kept.held is not None  # only what is whole in memory is in the heap
         sample = sampled(kept.held)
         self.used += size + size_of(sample)
-        hashed = position_hash(kept.held)
-        self.kept[key] = Kept(kept.row, None, kept.shape, kept.dtype, hashed, sample)
+        self.kept[key] = _without_memory(kept, sample)
+        for view in self._views.pop(key, ()):
+            self._give_way(view)
+
+    def _give_way(self, key: SiteKey) -> None:
+        """Keep a sample of a view whose memory goes, where there is room for it."""
+        kept = self.kept[key]
+        assert kept.held is not None  # it lay in that memory
+        sample = sampled(kept.held)
+        room = self.used + size_of(sample) <= self.budget
+        self.used += size_of(sample) if room else 0
+        self.kept[key] = _without_memory(kept, sample if room else None)
 
     def report(self) -> dict[str, Any]:
         """How much is kept and in what form, in plain numbers."""
@@ -166,6 +213,10 @@ class ValueStore:
         }
 
 
+def _without_memory(kept: Kept, sample: torch.Tensor | None) -> Kept:
+    return Kept(kept.row, None, kept.shape, kept.dtype, kept.hashed(), sample)
+
+
 def size_of(tensor: torch.Tensor) -> int:
     """Bytes of a tensor's elements."""
     return tensor.numel() * tensor.element_size()
@@ -173,7 +224,7 @@ def size_of(tensor: torch.Tensor) -> int:
 
 def copied(tensor: torch.Tensor) -> torch.Tensor:
     """A copy with its own storage; holding the tensor itself would change the stream."""
-    return tensor.detach().clone(memory_format=torch.contiguous_format)
+    return tensor.detach().clone()
 
 
 def sampled(tensor: torch.Tensor) -> torch.Tensor:

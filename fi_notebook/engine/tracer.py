@@ -13,21 +13,21 @@ Limits: data flow is by views and storages; see `engine.makers`.
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
+from fi_notebook.core.columns import Columns
 from fi_notebook.core.site import Site
 from fi_notebook.core.trace import CALL_COLUMNS, FLAGS, SITE_COLUMNS, Tables, Trace
 from fi_notebook.engine.collectives import is_collective, is_final
 from fi_notebook.engine.intercept import BACKWARD, FOLDED, OPTIMIZER, OTHER, Call, Watch
-from fi_notebook.engine.makers import Makers
+from fi_notebook.engine.looks import Looks
 from fi_notebook.engine.masking import Masking
-from fi_notebook.engine.measure import Measure, compare_kept
 from fi_notebook.engine.outputs import (
     IN_PLACE,
     VIEW,
@@ -36,7 +36,7 @@ from fi_notebook.engine.outputs import (
     outputs,
     written,
 )
-from fi_notebook.engine.stats import Statistics, dtype_name
+from fi_notebook.engine.stats import dtype_name, without_statistics
 from fi_notebook.engine.storages import StorageMap, storage_of, tensors_in
 from fi_notebook.engine.store import Kept, SiteKey, ValueStore
 from fi_notebook.engine.unwritten import Unwritten
@@ -79,23 +79,20 @@ class Recorder:
     ) -> None:
         """Start with nothing recorded."""
         self.watch = watch
-        self.store = store
-        self.golden = golden
         self.progress = progress
         self.loss: torch.Tensor | None = None
         self.draws: list[tuple[str, str]] = []
-        self.measures: dict[int, tuple[int, Measure]] = {}
+        self._looks = Looks(watch.table.model, statistics=statistics, store=store, golden=golden)
         self._calls: list[tuple[Any, ...]] = []
         self._sites: list[tuple[Any, ...]] = []
-        self._statistics = Statistics() if statistics else None
         self._offsets, self._inputs = [0], list[int]()
         self._ops, self._overloads = _Numbering(), _Numbering()
         self._parameters, self._dtypes, self._shapes = _Numbering(), _Numbering(), _Numbering()
-        self._makers = Makers()
         self._views: StorageMap[list[int]] = StorageMap()
         self._unsafe: set[int] = set()
+        self._read: list[torch.Tensor] = []
         self._pending: list[int] = []
-        self.masking = Masking()
+        self._masking = None if golden is None else Masking(self._looks.unequal)
         self._unwritten = Unwritten()
         self._unplaced: list[tuple[int, StorageWeakRef]] = []
         self._placed: dict[int, str] = {}
@@ -109,9 +106,11 @@ class Recorder:
         """Note what made the inputs, before an in-place call makes them anew."""
         if self.progress is not None:
             self.progress(call)
-        read = [(t, self._makers.of(t)) for t in tensors_in((*call.args, *call.kwargs.values()))]
-        self._pending = list(dict.fromkeys(row for _, rows in read for row in rows))
-        self.masking.before(read)
+        self._read = list(tensors_in((*call.args, *call.kwargs.values())))
+        rows = [self._looks.makers.of(tensor) for tensor in self._read]
+        self._pending = list(dict.fromkeys(row for each in rows for row in each))
+        if self._masking is not None:
+            self._masking.before(list(zip(self._read, rows, strict=True)))
         if call.phase == BACKWARD and self.watch.sources.asking_for_gradients:
             self._take_loss(call)
 
@@ -127,11 +126,10 @@ class Recorder:
         made = outputs(call.func, call.args, call.kwargs, result)
         first = len(self._sites)
         final = not is_collective(call.op) or is_final(call.op, result)
-        for output in made:
-            self._site(call, output, final=final)
-        if all(row in self.measures for row in range(first, len(self._sites))):
-            self.masking.after(call, made, range(first, len(self._sites)))
-        self._note_writes(call, made, first)
+        seen = [self._site(call, output, final=final) for output in made]
+        if self._masking is not None:
+            self._mask(call, made, range(first, len(self._sites)))
+        self._note_writes(call, made, first, seen)
         self._note_draw(call)
         self._calls.append(
             (
@@ -153,8 +151,14 @@ class Recorder:
         )
         return result
 
-    def _site(self, call: Call, output: Output, *, final: bool) -> None:
-        row, tensor = len(self._sites), output.tensor
+    def _mask(self, call: Call, made: list[Output], rows: range) -> None:
+        assert self._masking is not None  # asked by the caller
+        if all(row in self._looks.measures for row in rows):
+            self._masking.after(call, made, rows)
+
+    def _site(self, call: Call, output: Output, *, final: bool) -> bool:
+        """Write an output down; says whether its values are known from now on."""
+        tensor = output.tensor
         parameter = self._parameter(call, output)
         self._sites.append(
             (
@@ -167,34 +171,13 @@ class Recorder:
             )
         )
         by_chance = self._unwritten.holds(call.op, output)
-        without_values = by_chance or not final or output.output in WORKSPACES.get(call.op, ())
-        if self._statistics is not None:
-            self._summarise(call, tensor, without_values=without_values)
-        if tensor.layout != torch.strided or tensor.is_quantized:
-            return
-        if without_values:
-            return
-        key = site_key(call, output)
-        if self.store is not None:
-            self.store.add(key, row, tensor)
-        if self.golden is not None:
-            kept = self.golden.get(key)
-            if kept is not None:
-                found = compare_kept(kept, tensor)
-                self.measures[row] = (kept.row, found)
-                if not found.equal:
-                    self.masking.unequal[row] = kept
-
-    def _summarise(self, call: Call, tensor: torch.Tensor, *, without_values: bool) -> None:
-        assert self._statistics is not None  # asked for by the caller
-        if without_values or call.op not in FOLDED or call.op == "lift_fresh":
-            self._statistics.add(None if without_values else tensor)
-            return
-        made = self._pending[0] if len(self._pending) == 1 and call.op in _SAME else -1
-        if made >= 0 and self._sites[made][3:5] == self._sites[-1][3:5]:  # dtype and shape
-            self._statistics.repeat(made)
-        else:
-            self._statistics.add(None)
+        if self._looks.idle:
+            return False
+        bare = by_chance or not final or output.output in WORKSPACES.get(call.op, ())
+        folded = call.op in FOLDED and call.op != "lift_fresh"
+        return self._looks.look(
+            site_key(call, output), output, self._read, bare=bare, folded=folded
+        )
 
     def _parameter(self, call: Call, output: Output) -> str:
         scope = self.watch.parameters
@@ -234,35 +217,52 @@ class Recorder:
             sites["parameter"][row] = calls["parameter"][call] = self._parameters[name]
             calls["module"][call] = table.owner(scope.parameters[name])
 
-    def _note_writes(self, call: Call, made: list[Output], first: int) -> None:
+    def _note_writes(self, call: Call, made: list[Output], first: int, seen: list[bool]) -> None:
         """Remember who made each storage, and which views are written later."""
-        row = len(self._calls)
+        row, makers = len(self._calls), self._looks.makers
         for number, output in enumerate(made):
-            self._makers.note(output, first + number)
+            makers.note(output, first + number)
+            if seen[number]:
+                makers.see(output, first + number, self._read)
             if output.kind == VIEW:
                 views = self._views.get(output.tensor)
                 if views is None:
                     self._views.set(output.tensor, [row])
                 else:
                     views.append(row)
-        if call.phase in (OPTIMIZER, OTHER) or call.parameter:
-            return  # an update or an accumulation: views of before are done with
+        done = call.phase in (OPTIMIZER, OTHER) or bool(call.parameter)
         for tensor in tensors_in(written(call.func, call.args, call.kwargs)):
-            self._unsafe.update(self._views.get(tensor) or ())
+            makers.wrote(tensor)
+            if not done:  # after an update or an accumulation views of before are done with
+                self._unsafe.update(self._views.get(tensor) or ())
 
     def _note_draw(self, call: Call) -> None:
         if torch.Tag.nondeterministic_seeded in getattr(call.func, "tags", ()):
             state = hashlib.sha256(torch.get_rng_state().numpy().tobytes()).hexdigest()[:16]
             self.draws.append((f"{call.op}*{call.number}", state))
 
-    def trace(self, info: Mapping[str, Any], values: Callable[[Site], Any] | None = None) -> Trace:
-        """What was recorded, as columns."""
+    def trace(
+        self,
+        info: Mapping[str, Any],
+        values: Callable[[Site], Any] | None = None,
+        golden: Trace | None = None,
+    ) -> Trace:
+        """What was recorded, as columns.
+
+        Args:
+            info: How it was run.
+            values: What gives the tensor of a site; where it does, hashes can wait too.
+            golden: Trace of the golden run that outputs were measured against.
+        """
         calls = _columns(self._calls, _CALL_FIELDS, CALL_COLUMNS)
         calls["flags"][sorted(self._unsafe)] |= _FLAG["unsafe view"]
         sites = _columns(self._sites, _DESCRIBED, SITE_COLUMNS)
         self._place_now(calls, sites)
-        statistics = self._statistics or _without(len(self._sites))
-        sites |= {k: v.astype(SITE_COLUMNS[k]) for k, v in statistics.columns().items()}
+        sites |= self._looked(golden)
+        hashes = partial(self._looks.hashes, golden)
+        columns = Columns(sites, {"hash": hashes})
+        if values is None and golden is None:
+            columns["hash"]  # taken now: nobody keeps for it what was kept
         sources = self.watch.sources
         stacks = tuple(sources.frames(number) for number in range(len(sources)))
         tables = Tables(
@@ -278,12 +278,20 @@ class Recorder:
         return Trace(
             tables=tables,
             calls=calls,
-            site_columns=sites,
+            site_columns=columns,
             input_offsets=np.asarray(self._offsets, dtype=np.int64),
             input_sites=np.asarray(self._inputs, dtype=np.int64),
             info=info,
             _values=values,
         )
+
+    def _looked(self, golden: Trace | None) -> dict[str, np.ndarray]:
+        """Statistics of the sites, where outputs were looked at."""
+        if self._looks.idle:
+            found = without_statistics(len(self._sites))
+        else:
+            found = self._looks.columns(golden)
+        return {name: column.astype(SITE_COLUMNS[name]) for name, column in found.items()}
 
     def measure_columns(self, golden_rows: Mapping[int, int]) -> dict[str, np.ndarray]:
         """The measures as columns, one row per site of this run.
@@ -292,28 +300,19 @@ class Recorder:
             golden_rows: For a site row of this run, the golden row it is aligned with;
                 NaN stands where what was measured was another one, or nothing.
         """
-        unknown = (math.nan,) * len(Measure._fields)
-        rows: list[tuple[Any, ...]] = [unknown] * len(self._sites)
-        for row, (golden, found) in self.measures.items():
-            if golden_rows.get(row) == golden:
-                rows[row] = found
-        columns = zip(*rows, strict=True) if rows else [()] * len(Measure._fields)
-        return {
-            name: np.asarray(column, dtype=np.float64)
-            for name, column in zip(Measure._fields, columns, strict=True)
-        }
+        return self._looks.measure_columns(len(self._sites), golden_rows)
 
     def forget(self) -> None:
         """Let go of what was written down; its trace is not asked for."""
         self._calls, self._sites = [], []
         self._offsets, self._inputs = [0], []
-        self.measures.clear()
-        self.masking, self._makers = Masking(), Makers()
-        self._statistics = None
+        self._looks = Looks(self.watch.table.model, statistics=False, store=None, golden=None)
+        self._masking = None
 
     def evidence_column(self) -> np.ndarray:
         """What was seen of masking calls, one entry per site."""
-        return self.masking.column(len(self._sites))
+        count = len(self._sites)
+        return np.zeros(count, np.uint8) if self._masking is None else self._masking.column(count)
 
 
 def _flags(call: Call, made: list[Output]) -> int:
@@ -335,10 +334,3 @@ def _columns(
 ) -> dict[str, np.ndarray]:
     columns = list(zip(*rows, strict=True)) or [()] * len(names)
     return {n: np.asarray(c, dtype=dtypes[n]) for n, c in zip(names, columns, strict=True)}
-
-
-def _without(count: int) -> Statistics:
-    statistics = Statistics()
-    for _ in range(count):
-        statistics.add(None)
-    return statistics

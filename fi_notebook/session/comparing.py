@@ -50,7 +50,7 @@ def compare_steps(
         noise: Golden against golden; None where this is to find the noise.
         margin: How many times the noise still counts as noise.
     """
-    other = faulty.recorder.trace(settings(setup))
+    other = faulty.recorder.trace(settings(setup), golden=trace)
     alignment = align(trace, other)
     rows = zip(alignment.faulty_rows, alignment.golden_rows, strict=True)
     golden_rows = {int(f): int(g) for f, g in rows if f >= 0 and g >= 0}

@@ -117,7 +117,12 @@ def _value(stage: Stage, golden: StepResult, snapshot: Snapshot, site: Site) -> 
         with stage.running("tracing"):
             snapshot.restore()
             result = run_step(
-                stage.setup, 0, store=store, statistics=False, progress=stage.progress("golden")
+                stage.setup,
+                0,
+                store=store,
+                statistics=False,
+                ends=False,
+                progress=stage.progress("golden"),
             )
         kept = store.kept.get(key)
         if kept is None and result.error is not None:

@@ -99,7 +99,7 @@ class Bench:
 
     def calls_only(self) -> None:
         """Calls are written down, nothing is looked at."""
-        run_step(self.setup, 0, statistics=False)
+        run_step(self.setup, 0, statistics=False, ends=False)
 
     def statistics(self) -> None:
         """Every output is summarised."""

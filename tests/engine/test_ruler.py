@@ -1,0 +1,79 @@
+"""The quick measures against the plain ones, element by element in float64."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fi_notebook.engine.measure import _Part, measure
+from fi_notebook.engine.ruler import QUICK, Ruler
+
+_KINDS = sorted(QUICK, key=str)
+_BITS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+
+def _assert_same(golden: torch.Tensor, faulty: torch.Tensor) -> None:
+    """What the ruler finds is what the plain measures find."""
+    found = _Part._make(Ruler(golden.numel(), brief=False).measure(golden, faulty))
+    plain = _Part.of(golden, faulty)
+    for name in _Part._fields:
+        mine, theirs = getattr(found, name), getattr(plain, name)
+        scale = math.sqrt(plain.golden * plain.faulty) if name == "product" else 0.0
+        assert mine == pytest.approx(theirs, rel=1e-12, abs=1e-14 * scale, nan_ok=True), name
+
+
+@given(
+    st.sampled_from(_KINDS),
+    st.lists(st.tuples(st.integers(), st.integers()), min_size=1, max_size=40),
+)
+def test_any_bits(kind: torch.dtype, pairs: list[tuple[int, int]]) -> None:
+    """Any two rows of bits: NaN payloads, infinities, subnormal numbers, zeros of both signs."""
+    width = torch.empty(0, dtype=kind).element_size()
+    rows = [[number % 256 ** min(width, 7) for number in row] for row in zip(*pairs, strict=True)]
+    shift = 256**7 if width == 8 else 1
+    rows = [[number * shift % 2**64 for number in row] for row in rows]
+    half = 1 << (8 * width - 1)
+    sides = [
+        torch.tensor([(n + half) % (2 * half) - half for n in row], dtype=_BITS[width]).view(kind)
+        for row in rows
+    ]
+    if width == 8:  # squares beyond float64 are infinite in both, in their own ways
+        sides = [torch.where(side.abs() < 1e150, side, torch.sign(side)) for side in sides]
+    _assert_same(sides[0], sides[1])
+
+
+@pytest.mark.parametrize("kind", _KINDS, ids=str)
+def test_neighbours_and_large_changes(kind: torch.dtype) -> None:
+    """Gaussian numbers, a few of them flipped, grown, made zero, NaN or infinite."""
+    golden = torch.randn(5_000, generator=torch.Generator().manual_seed(0)).to(kind)
+    faulty = golden * 1.01
+    faulty[[3, 70, 900]] *= torch.tensor([-1, 1000, 0]).to(kind)
+    _assert_same(golden, faulty)
+    faulty[[5, 6, 7]] = torch.tensor([math.nan, math.inf, -math.inf]).to(kind)
+    golden[[7, 8]] = torch.tensor([math.inf, math.nan]).to(kind)
+    _assert_same(golden, faulty)
+
+
+def test_what_is_brief_says_the_same_of_less() -> None:
+    """Changed elements, relative L2, largest difference, new NaNs and infinities."""
+    golden = torch.randn(100_000, generator=torch.Generator().manual_seed(0))
+    faulty = golden.clone()
+    faulty[40_000:] += 1e-3
+    faulty[[1, 2]] = torch.tensor([math.nan, math.inf])
+    whole, short = measure(golden, faulty), measure(golden, faulty, brief=True)
+    for name in ("equal", "changed", "numel", "relative_l2", "max_abs", "new_nan", "new_inf"):
+        assert getattr(whole, name) == getattr(short, name), name
+
+
+def test_tensors_that_lie_alike_are_measured_where_they_lie() -> None:
+    """Transposed both, or one of them: the same measures."""
+    golden = torch.randn(300, 200, generator=torch.Generator().manual_seed(0)).t()
+    faulty = golden * 1.5
+    assert faulty.stride() == golden.stride()
+    one, other = measure(golden, faulty), measure(golden, faulty.contiguous())
+    assert one._replace(relative_l2=0, cosine=0) == other._replace(relative_l2=0, cosine=0)
+    assert one.relative_l2 == pytest.approx(other.relative_l2, rel=1e-12)
