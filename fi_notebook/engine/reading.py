@@ -189,6 +189,7 @@ class Reader:
         self.lean = bool(self._sites) and not self._placed
         self.reads = reads
 
+    @_disable_current_modes()  # reading back is no call of the training
     def take(self) -> list[Reading]:
         """What was read since it was last taken, read back from the devices."""
         found, self._found = self._found, {}
