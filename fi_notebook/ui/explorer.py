@@ -35,6 +35,7 @@ from fi_notebook.report.snapshot import snapshot_html, snapshot_text
 from fi_notebook.ui import handlers, publish
 from fi_notebook.ui.executor import Coalescer, Executor
 from fi_notebook.ui.messages import Message, Request, encode, parse
+from fi_notebook.ui.shown import Shown
 
 if TYPE_CHECKING:
     from fi_notebook.session import Session
@@ -75,6 +76,7 @@ class Explorer(anywidget.AnyWidget):
         self._sending = threading.RLock()
         self._updates = Coalescer(self._send_updates)
         self._training: dict[str, list[Any]] = {"golden": [], "faulty": []}
+        self._displays: list[Shown] = []
         self.on_msg(self._receive)
         self.control.on_msg(self._receive_on_control)
         self._ends = (
@@ -153,6 +155,8 @@ class Explorer(anywidget.AnyWidget):
         super().close()
 
     def _let_go(self) -> None:
+        for shown in self._displays:
+            shown.close()
         for end in self._ends:
             end()
         self._ends = ()
@@ -179,6 +183,9 @@ class Explorer(anywidget.AnyWidget):
             return
         try:
             self._show(event, payload)
+            if event in ("trace", "plan", "run"):
+                for shown in self._displays:
+                    shown.changed()
         except Exception as error:  # noqa: BLE001 - a picture must not break a replay
             self.fail(error)
 
@@ -222,10 +229,22 @@ class Explorer(anywidget.AnyWidget):
         if bundle is None:
             return None
         data, metadata = bundle
-        golden, run = self.session.golden, self.session.run
-        data["text/html"] = snapshot_html(golden, self.session.plan, run)
-        data["text/plain"] = snapshot_text(golden, self.session.plan, run)
-        return data, metadata
+        return {**data, **self._static()}, metadata
+
+    def _ipython_display_(self) -> None:
+        """Show it, with a static result that is kept up to date."""
+        self._displays = [*self._displays[-2:], Shown(self._widget, self._static)]
+
+    def _widget(self) -> Mapping[str, Any]:
+        """The widget's part of an output."""
+        bundle = super()._repr_mimebundle_()
+        return {} if bundle is None else bundle[0]
+
+    def _static(self) -> dict[str, str]:
+        """A static result of the session; for a page that has no widgets, or no kernel."""
+        session = self.session
+        shown = session.golden, session.plan, session.run
+        return {"text/html": snapshot_html(*shown), "text/plain": snapshot_text(*shown)}
 
 
 def explorer_of(session: Session) -> Explorer:
