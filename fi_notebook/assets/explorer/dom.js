@@ -4,7 +4,7 @@ import { exact, short } from "./numbers.js";
 
 /** @import { Store } from "./store.js" */
 
-/** @typedef {{ store: Store, root: any, say: (text: string) => void, live?: any }} View */
+/** @typedef {{ store: Store, root: any, say: (text: string) => void, live?: any, follow?: () => void }} View */
 /** @typedef {(view: View) => { el: HTMLElement, update: (topics: string[]) => void }} MakePane */
 
 /** An element with properties and children; strings become text, never markup.

@@ -61,13 +61,28 @@ export async function draw(view, place, parsed, onclick) {
     if (!place.isConnected || place.fiNext !== parsed) return; // another one came meanwhile
     if (!place.fiPlot) place.replaceChildren();
     place.style.height = `${parsed.layout.height ?? 300}px`;
-    await library.react(place, parsed.data, themed(view, parsed.layout),
+    await library.react(place, parsed.data, marked(place, themed(view, parsed.layout)),
       { responsive: true, displaylogo: false, displayModeBar: "hover" });
     place.fiPlot = parsed;
     if (onclick) place.on("plotly_click", (event) => onclick(event.points[0]));
   } catch (error) {
     place.replaceChildren(h("div.empty", null, `the figure could not be drawn: ${error}`));
   }
+}
+
+/** A layout with the line of `markAt`. */
+function marked(place, layout) {
+  if (place.fiMark === undefined) return layout;
+  const line = { type: "line", x0: place.fiMark, x1: place.fiMark, yref: "paper", y0: 0, y1: 1, line: { width: 1.5, dash: "dot" } };
+  return { ...layout, shapes: [...(layout.shapes ?? []), line] };
+}
+
+/** Mark one place on the horizontal axis of a figure. @param {View} view @param {number} x */
+export async function markAt(view, place, x) {
+  place.fiMark = x;
+  if (!place.fiPlot) return; // drawn soon, with the mark
+  const { shapes } = marked(place, place.fiPlot.layout);
+  await (await plotly(view.store)).relayout(place, { shapes });
 }
 
 /** Draw every figure of a view again, in the colours that the page has now. @param {View} view */

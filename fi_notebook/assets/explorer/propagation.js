@@ -2,7 +2,8 @@
 
 import { h } from "./dom.js";
 import { count, plural } from "./numbers.js";
-import { plot, twin } from "./plots.js";
+import { markAt, plot, twin } from "./plots.js";
+import { scrubber } from "./scrub.js";
 
 /** @import { View } from "./dom.js" */
 
@@ -13,8 +14,11 @@ export function propagationPanel(view) {
   const { comparison } = store.run;
   const lead = comparison.first ? `The first call that differs is ${comparison.first}; ${count(comparison.diverged)} of ${plural(comparison.compared, "site")} differ.` : "No call differs.";
   const go = (point) => store.reveal(store.errors.golden[point.customdata]);
+  const picture = plot(view, "propagation", go);
+  const scrub = scrubber(view, (at) => markAt(view, picture, at + 1)); // its axis counts from 1
+  view.follow = scrub?.follow;
   return [h("p.lead", null, lead), comparison.structural ? h("div.warning", null, comparison.structural) : null,
-    plot(view, "propagation", go), twin(view, "propagation"),
+    picture, scrub?.el, twin(view, "propagation"),
     comparison.notes.map((text) => h("div.warning", null, text)),
     store.figures.figures.gradients ? [plot(view, "gradients"), twin(view, "gradients")] : null,
     h("p.note", null, ["gradients", "parameters", "buffers", "optimizer_state"].map((name) => differing(name, comparison[name])).join(" · "))];

@@ -31,11 +31,13 @@ export function resultPane(view) {
     el,
     update(topics) {
       const { tab } = store.ui;
+      if (topics.includes("site")) view.follow?.();
       const live = topics.includes(LIVE[tab]);
       if (!live && !topics.some((t) => ["run", "figures", "tab", "log", "hello"].includes(t))) return;
       tabs.replaceChildren(...TABS.map(([name, text]) => button(text, () => choose_(name), { role: "tab", "aria-selected": tab === name }, "tab")));
       fill(head, outcome(store));
       if (topics.every((t) => t === "log") && tab !== "log") return;
+      view.follow = undefined;
       const shown = PANELS[tab](view);
       if (shown.length > 1 || body.firstChild !== shown[0]) fill(body, shown);
     },
