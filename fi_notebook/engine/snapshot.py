@@ -98,7 +98,8 @@ class Snapshot:
         """Put everything back; a Ctrl-C meanwhile is raised when it is done.
 
         Raises:
-            SessionError: A tensor could not become what it was; all the rest is put back.
+            SessionError: A tensor, or an object that puts itself back, could not become what
+                it was; all the rest is put back.
         """
         with uninterrupted(), torch.no_grad(), _disable_current_modes():
             for thing in self._objects:
@@ -114,12 +115,16 @@ class Snapshot:
             failed = [tensor.tensor for tensor in self._tensors if not _restored(tensor)]
             for tensor in self._tensors:
                 tensor.restore_version()
-            for call in self._calls:
-                call()
+            broken = [error for error in map(_error_of, self._calls) if error is not None]
             if self._generators is not None:
                 self._generators.restore()
         if failed:
             raise self._damaged(failed[0])
+        if broken:
+            raise SessionError(
+                f"what was given as state could not be put back: {broken[0]!r}; everything "
+                "else is as it was"
+            ) from broken[0]
 
     @property
     def nbytes(self) -> int:
@@ -204,6 +209,15 @@ class Snapshot:
             "Write `self.name = self.name.detach()` in the step, not `detach_()` or an in-place "
             "call on a view"
         )
+
+
+def _error_of(call: Callable[[], object]) -> Exception | None:
+    """What a call raises; a person's own ``load_state_dict`` may be among them."""
+    try:
+        call()
+    except Exception as error:  # noqa: BLE001  # the rest is to be put back first
+        return error
+    return None
 
 
 def _restored(held: HeldTensor) -> bool:

@@ -82,8 +82,10 @@ class Stage:
                 raise
             finally:
                 self._snapshots = []
-                snapshot.restore()
-                self.events.tell("state", state="idle")
+                try:
+                    snapshot.restore()
+                finally:
+                    self.events.tell("state", state="idle")
 
     def _settings(self, name: str) -> AbstractContextManager[None]:
         """Those of the thread that made the session, as they were at its last trace."""
