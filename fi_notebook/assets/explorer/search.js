@@ -25,10 +25,21 @@ export function parseQuery(text) {
   return terms;
 }
 
-/** @param {string} pattern a glob without case */
+/** A glob without case; one pass over a text, however many stars there are.
+ * @param {string} pattern @returns {{ test: (text: string) => boolean }} */
 function glob(pattern) {
-  const parts = pattern.split("*").map((part) => part.replace(/[\\^$+.()|[\]{}?]/g, "\\$&"));
-  return new RegExp(`^${parts.join(".*")}$`, "i");
+  const [first, ...parts] = pattern.toLowerCase().split("*");
+  const last = parts.pop();
+  return { test(text) {
+    const name = String(text).toLowerCase();
+    if (last === undefined) return name === first;
+    let at = name.startsWith(first) ? first.length : -1;
+    for (const part of parts) {
+      const found = at < 0 ? -1 : name.indexOf(part, at);
+      at = found < 0 ? -1 : found + part.length;
+    }
+    return at >= 0 && name.length - last.length >= at && name.endsWith(last);
+  } };
 }
 
 /** @param {(entry: any, row: number) => boolean} test */
