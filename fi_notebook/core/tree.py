@@ -68,8 +68,9 @@ class Node:
     def __str__(self) -> str:
         """The node and what is below it, one line each, three levels deep."""
         shown = [(f"{'  ' * level}{node.label}", node.calls) for level, node in self.outline(3)]
-        width = max(len(name) for name, _ in shown)
-        return "\n".join(f"{name:{width}}  {counted(calls, 'call')}" for name, calls in shown)
+        room = max(len(name) for name, _ in shown)
+        width = len(f"{self.calls:,}")
+        return "\n".join(f"{name:{room}}  {counted(n, 'call', width)}" for name, n in shown)
 
     @property
     def label(self) -> str:

@@ -14,14 +14,15 @@ from __future__ import annotations
 __all__ = ["agreed", "among", "counted"]
 
 
-def counted(count: int, noun: str) -> str:
+def counted(count: int, noun: str, width: int = 0) -> str:
     """A number and its noun, in the singular for 1.
 
     Args:
         count: How many.
         noun: What they are, in the singular; may have words before it: ``new element``.
+        width: Room for the number, for counts that stand below each other.
     """
-    return f"{count:,} {_as_many(count, noun)}"
+    return f"{count:>{width},} {_as_many(count, noun)}"
 
 
 def among(part: int, whole: int, noun: str) -> str:

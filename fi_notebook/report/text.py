@@ -21,6 +21,7 @@ from textwrap import fill
 
 import numpy as np
 
+from fi_notebook.analysis.clipping import clips_gradients
 from fi_notebook.analysis.course import pairs, relative
 from fi_notebook.analysis.mechanisms import deaths_words, growth_words
 from fi_notebook.analysis.words import excess, told_apart
@@ -73,11 +74,12 @@ def tree(node: Node, depth: int = 3) -> str:
         node: The root, from `Trace.tree`.
         depth: How many levels below the root to show.
     """
+    width = len(f"{node.calls:,}")
     lines = [
-        (_tree_line(below, level, last=level == depth), counted(below.calls, "call"))
+        (_tree_line(below, level, last=level == depth), counted(below.calls, "call", width))
         for level, below in node.outline(depth)
     ]
-    return table(("", ""), lines, right={1})
+    return table(("", ""), lines)
 
 
 def _tree_line(node: Node, level: int, *, last: bool) -> str:
@@ -227,6 +229,8 @@ def training(run: Run, limit: int = 24) -> str:
     shown = rows if len(rows) <= limit else [*rows[:cut], *gap, *rows[-cut:]]
     body = table(header, shown, right=set(range(len(header))))
     legend = "* a fault struck; distance: relative L2 of all parameters from the golden run"
+    if clips_gradients(run.comparison.golden):
+        legend += "\nthe gradient norm is that after clipping"
     missing = len(run.golden) - len(both)
     fewer = f"\nthe faulty run made {counted(missing, 'step')} fewer than the golden run"
     return f"{body}\n{legend}{fewer if missing else ''}"

@@ -13,6 +13,7 @@ from fi_notebook.core.words import agreed, among, counted
         (counted(0, "call"), "0 calls"),
         (counted(1, "call"), "1 call"),
         (counted(2000, "call"), "2,000 calls"),
+        (counted(1, "call", 5), "    1 call"),
         (counted(2, "process"), "2 processes"),
         (among(1, 6, "element"), "1 of 6 elements"),
         (among(1, 1, "element"), "1 of 1 element"),
