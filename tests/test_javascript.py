@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import re
 import shutil
 import subprocess
+import zlib
 from pathlib import Path
 
 import pytest
@@ -66,8 +68,14 @@ def test_the_joined_page_is_one_module(entry: str, exported: str, tmp_path: Path
     assert exported in done.stdout, done.stderr
 
 
-def test_what_is_sent_is_small_and_local() -> None:
-    """Under 100 KB; it imports nothing, and what documents the files stays at home."""
-    page = assets.page()
-    assert len(page.encode()) < 100_000
-    assert not re.search(r"^(import .*|/\*\*.*\*/|/\*\*| \* .*)$", page, re.MULTILINE)
+def test_a_page_is_local() -> None:
+    """It imports nothing, and what documents the files stays at home."""
+    assert not re.search(r"^(import .*|/\*\*.*\*/|/\*\*| \* .*)$", assets.page(), re.MULTILINE)
+
+
+def test_what_is_sent_is_small_and_holds_the_page() -> None:
+    """Under 100 KB; the text that it inflates is the page itself."""
+    sent = assets.packed()
+    assert len(sent.encode()) < 100_000
+    (code,) = re.findall(r'atob\("([\w+/=]+)"\)', sent)
+    assert zlib.decompress(base64.b64decode(code)).decode() == assets.page()

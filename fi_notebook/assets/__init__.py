@@ -3,25 +3,28 @@
     page()                  the explorer: modules of ``explorer/`` joined into one ES module
     page("watch")           the live view of a watch, from those of them that it needs
     page("board")           the live view of a campaign, likewise
+    packed()                what is sent of a page: a few lines that inflate and import it
     text("explorer.css")    its style sheet
     plotly_source()         plotly.js, once per page
 
 A widget is one module of text, in which no relative import works. So the files are put
 one after another, imported ones first, without their ``import`` lines, their full-line
-doc comments, their indentation and every ``export`` but those of the entry point.
+doc comments and every ``export`` but those of the entry point. What is sent is deflated
+and imported from a blob, as anywidget itself imports what it is given.
 
-Limits: a name stands once in all files together; an import renames nothing; no text of
-theirs goes over several lines.
+Limits: a name stands once in all files together; an import renames nothing.
 """
 
 from __future__ import annotations
 
+import base64
 import re
+import zlib
 from collections.abc import Iterator
 from functools import cache
 from importlib.resources import files
 
-__all__ = ["ENTRIES", "modules", "page", "plotly_source", "text"]
+__all__ = ["ENTRIES", "modules", "packed", "page", "plotly_source", "text"]
 
 ENTRIES = ("main", "watch", "board")
 """The entry points: what the pages of the explorer, a watch and a campaign begin with."""
@@ -29,6 +32,16 @@ ENTRIES = ("main", "watch", "board")
 _IMPORT = re.compile(r'^import [^;]*? from "\./(\w+)\.js";\n', re.MULTILINE)
 _DOC = re.compile(r"^[ ]*/\*\*(?:(?!\*/).)*\*/\n", re.MULTILINE | re.DOTALL)
 _EXPORT = re.compile(r"^export (?=function|async|class|const)", re.MULTILINE)
+
+_LOADER = """\
+const bytes = Uint8Array.from(atob("CODE"), (each) => each.charCodeAt(0));
+const inflated = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+const code = new Blob([await new Response(inflated).text()], { type: "text/javascript" });
+const url = URL.createObjectURL(code);
+const page = await import(/* webpackIgnore: true */ url);
+URL.revokeObjectURL(url);
+export default page.default;
+"""
 
 
 def text(name: str) -> str:
@@ -40,6 +53,13 @@ def text(name: str) -> str:
 def page(entry: str = "main") -> str:
     """A widget as one ES module: its default export is the widget."""
     return "".join(_joinable(name, entry) for name in modules(entry))
+
+
+@cache
+def packed(entry: str = "main") -> str:
+    """The same module, deflated, and the lines that import it."""
+    code = base64.b64encode(zlib.compress(page(entry).encode(), 9)).decode()
+    return _LOADER.replace("CODE", code)
 
 
 def modules(entry: str = "main") -> list[str]:
@@ -64,7 +84,7 @@ def _imports(name: str) -> Iterator[str]:
 def _joinable(name: str, entry: str) -> str:
     """A module's text without what only the separate file needs."""
     source = _DOC.sub("", _IMPORT.sub("", text(f"explorer/{name}.js")))
-    source = re.sub(r"\n\s+", "\n", source)
+    source = re.sub(r"\n{2,}", "\n", source)
     return source if name == entry else _EXPORT.sub("", source)
 
 

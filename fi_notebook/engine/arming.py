@@ -20,7 +20,7 @@ from fi_notebook.engine.modules import ModuleTable
 from fi_notebook.engine.stored import check_stored
 from fi_notebook.errors import FaultError, SiteError, did_you_mean
 
-__all__ = ["anchored", "check_fault", "check_filters", "sites_of", "unlike_headless"]
+__all__ = ["anchored", "check_fault", "check_filters", "sites_of", "unlike_headless", "unmet"]
 
 _SCOPES = ("value", "storage", "contribution")
 _IN_PLACE, _VIEW, _COLLECTIVE, _UNSAFE = (
@@ -165,14 +165,25 @@ def _flags(golden: Trace, site: Site) -> int:
 
 
 def _check_needs(fault: Fault, sites: Sequence[Site], flags: Sequence[int]) -> None:
-    needs = faults.get(fault.model).needs
-    if "collective" in needs and not any(flag & _COLLECTIVE for flag in flags):
-        raise FaultError(f"{fault.model} is for collectives; {sites[0].op} is none")
-    if "call" in needs and not any(flag & _IN_PLACE for flag in flags):
-        raise FaultError(
-            f"{fault.model} needs a call that writes an argument, such as 'addcdiv_'; "
-            f"{sites[0].op} writes none"
-        )
+    reasons = [unmet(fault.model, site.op, flag) for site, flag in zip(sites, flags, strict=True)]
+    if all(reasons):
+        raise FaultError(f"{fault.model} {reasons[0]}")
+
+
+def unmet(model: str, op: str, flags: int) -> str:
+    """What a fault model needs of a call that the call has not, as a reason, or ``""``.
+
+    Args:
+        model: Name of the fault model.
+        op: Operator packet of the call.
+        flags: Its flags in the trace.
+    """
+    needs = faults.get(model).needs
+    if "collective" in needs and not flags & _COLLECTIVE:
+        return f"is for collectives; {op} is none"
+    if "call" in needs and not flags & _IN_PLACE:
+        return f"needs a call that writes an argument, such as 'addcdiv_'; {op} writes none"
+    return ""
 
 
 def _check_views(fault: Fault, sites: Sequence[Site], flags: Sequence[int]) -> None:

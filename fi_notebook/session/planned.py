@@ -119,6 +119,11 @@ class Planned:
         )
         return self.add(fault)
 
+    @property
+    def next_id(self) -> str:
+        """Id that the next fault is given."""
+        return self._book.free_id()
+
     def add(self, fault: Fault) -> Fault:
         """Add a whole fault to the plan, in place of its namesake; see `arm`.
 

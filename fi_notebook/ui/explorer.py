@@ -49,7 +49,7 @@ _EXPLORERS: weakref.WeakSet[Explorer] = weakref.WeakSet()
 class Explorer(anywidget.AnyWidget):
     """The widget of one session."""
 
-    _esm = assets.page()
+    _esm = assets.packed()
     _css = assets.text("explorer.css")
     _key = traitlets.Unicode().tag(sync=True)
     _control = traitlets.Unicode().tag(sync=True)

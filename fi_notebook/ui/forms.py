@@ -1,6 +1,7 @@
 """What the page's fault form is made of, and the Python lines that say the same.
 
 models_payload()      every fault model with its parameters, from the registry
+refused_models(trace, row)   {"drop_rank": "is for collectives; relu is none"}
 selections_payload()  every way to choose elements
 plan_code(plan)       session.arm("relu*2:0", "bitflip", elements={"index": [0, 3]}, bit=31)
 """
@@ -8,12 +9,17 @@ plan_code(plan)       session.arm("relu*2:0", "bitflip", elements={"index": [0, 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from fi_notebook import faults
 from fi_notebook.core.fault import Fault, FaultPlan
+from fi_notebook.core.site import Site
+from fi_notebook.core.trace import Trace
+from fi_notebook.engine import arming
+from fi_notebook.errors import FiError
 
-__all__ = ["arm_line", "models_payload", "plan_code", "selections_payload"]
+__all__ = ["arm_line", "models_payload", "plan_code", "refused_models", "selections_payload"]
 
 
 def models_payload() -> list[dict[str, Any]]:
@@ -29,6 +35,33 @@ def models_payload() -> list[dict[str, Any]]:
         }
         for model in faults.models()
     ]
+
+
+def refused_models(golden: Trace, row: int) -> dict[str, str]:
+    """Every fault model that cannot strike a site whatever its parameters, with the reason."""
+    site = golden.site(row)
+    flags = int(golden.calls["flags"][golden.site_columns["call"][row]])
+    reasons = {
+        model.name: arming.unmet(model.name, site.op, flags) or _unfit(model, site)
+        for model in faults.models()
+    }
+    return {name: reason for name, reason in reasons.items() if reason}
+
+
+def _unfit(model: faults.FaultModel, site: Site) -> str:
+    """Why a tensor like a site's refuses a model, with its example and at its mildest alike."""
+    lows = {each.name: each.low or 0 for each in model.parameters}
+    mildest = {name: lows[name] for name in model.example if name in lows}
+    reasons = [_refusal(model.name, given, site) for given in (model.example, mildest)]
+    return reasons[0] if all(reasons) else ""
+
+
+def _refusal(name: str, parameters: Mapping[str, Any], site: Site) -> str:
+    try:
+        faults.check_tensor(name, parameters, "all", site.dtype, site.shape)
+    except FiError as error:
+        return str(error).removeprefix(f"{name}: ")
+    return ""
 
 
 def _parameter(parameter: faults.Parameter) -> dict[str, Any]:
@@ -75,6 +108,8 @@ def arm_line(fault: Fault) -> str:
     given |= {"steps": str(fault.steps), "seed": fault.seed}
     optional = {"scope": "value", "probability": 1.0, "times": None}
     given |= {k: getattr(fault, k) for k, v in optional.items() if getattr(fault, k) != v}
+    sets = {"micro_batches": fault.micro_batches, "ranks": fault.ranks}
+    given |= {name: str(chosen) for name, chosen in sets.items() if chosen is not None}
     given |= fault.parameters
     arguments = [repr(str(fault.target)), repr(fault.model)]
     arguments += [f"{name}={value!r}" for name, value in given.items()]

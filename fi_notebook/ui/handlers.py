@@ -11,13 +11,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fi_notebook import faults
 from fi_notebook.core.fault import Fault
-from fi_notebook.core.trace import Trace
 from fi_notebook.errors import SessionError
-from fi_notebook.report.payload import site_payload
 from fi_notebook.session import SessionCancelled
-from fi_notebook.ui import publish, sweeps, values
+from fi_notebook.ui import inspecting, publish, sweeps
 from fi_notebook.ui.messages import Request
 
 if TYPE_CHECKING:
@@ -26,8 +23,6 @@ if TYPE_CHECKING:
 __all__ = ["handle"]
 
 Handler = Callable[["Explorer", Request], Any]
-
-_MOST_KEPT = 8  # tensors that the widget itself keeps, read when asked for
 
 
 def handle(explorer: Explorer, request: Request) -> None:
@@ -68,22 +63,6 @@ def _job(explorer: Explorer, request: Request, handler: Handler) -> Callable[[],
     return job
 
 
-def _golden(explorer: Explorer) -> Trace:
-    golden = explorer.session.golden
-    if golden is None:
-        raise SessionError("there is no trace yet; run session.trace() first")
-    return golden
-
-
-def _row(explorer: Explorer, request: Request) -> int:
-    row: int = request.fields["row"]
-    if not 0 <= row < len(_golden(explorer)):
-        raise SessionError(
-            f"the trace has no site row {row}; it has {len(_golden(explorer))} sites"
-        )
-    return row
-
-
 def _ready(explorer: Explorer, request: Request) -> None:
     explorer.show_everything()
 
@@ -94,14 +73,6 @@ def _plotly(explorer: Explorer, request: Request) -> None:
 
 def _ping(explorer: Explorer, request: Request) -> None:
     """Nothing more than the receipt that every request is given."""
-
-
-def _arm(explorer: Explorer, request: Request) -> str:
-    fields = dict(request.fields)
-    parameters = fields.pop("parameters")
-    site, model = fields.pop("site"), fields.pop("model")
-    fault = explorer.session.arm(site, model, **fields, **parameters)
-    return fault.id
 
 
 def _disarm(explorer: Explorer, request: Request) -> None:
@@ -163,71 +134,24 @@ def _trace(explorer: Explorer, request: Request) -> None:
     explorer.session.trace()
 
 
-def _record(explorer: Explorer, request: Request) -> None:
-    row = _row(explorer, request)
-    while len(explorer.values) >= _MOST_KEPT:
-        explorer.values.pop(next(iter(explorer.values)))
-    golden = _golden(explorer)
-    explorer.values[row] = golden.value(golden.site(row))
-
-
-def _inspect(explorer: Explorer, request: Request) -> dict[str, Any]:
-    """Exact figures of a site, and its values around one element where they are kept."""
-    row = _row(explorer, request)
-    answer = site_payload(_golden(explorer), row) | {"recordable": True}
-    tensor = _kept(explorer, row)
-    if tensor is None:
-        return answer
-    index = _index(request.fields.get("view", {}).get("element"), tensor)
-    if index is None:
-        return answer | {"why": "the tensor has no element", "recordable": False}
-    shown = {"values": values.window(tensor, index), "element": values.element(tensor, index)}
-    return answer | shown
-
-
-def _kept(explorer: Explorer, row: int) -> Any:
-    """The golden tensor of a row, if it need not be computed again."""
-    if row in explorer.values:
-        return explorer.values[row]
-    return explorer.session.kept(_golden(explorer).site(row))
-
-
-def _index(asked: object, tensor: Any) -> list[int] | None:
-    """The element that was asked for, brought inside the tensor."""
-    shape = list(tensor.shape)
-    if 0 in shape:
-        return None
-    given = asked if isinstance(asked, list) and len(asked) == len(shape) else [0] * len(shape)
-    return [max(0, min(int(at), size - 1)) for at, size in zip(given, shape, strict=True)]
-
-
-def _preview(explorer: Explorer, request: Request) -> dict[str, Any]:
-    fields, golden = request.fields, _golden(explorer)
-    site = golden.site(golden.row(fields["site"]))
-    tensor = _kept(explorer, golden.row(site))
-    elements = fields.get("elements", "all")
-    if tensor is None:
-        checked = faults.check(fields["model"], fields["parameters"])
-        faults.check_tensor(fields["model"], checked, elements, site.dtype, site.shape)
-        return {"note": "the fault fits; the values are not kept, so press Replay to see it"}
-    seed = fields.get("seed", 0)
-    return values.preview(tensor, fields["model"], fields["parameters"], elements, seed)
-
-
 _STEPPING: dict[str, Handler] = {
     "replay": _replay,
     "trace": _trace,
-    "record": _record,
+    "record": inspecting.record,
     "plan_sweep": sweeps.plan,
     "sweep": sweeps.run,
 }
-_READING: dict[str, Handler] = {"inspect": _inspect, "preview": _preview, "export": _export}
+_READING: dict[str, Handler] = {
+    "inspect": inspecting.inspect,
+    "preview": inspecting.preview,
+    "export": _export,
+}
 _QUICK: dict[str, Handler] = {
     "ready": _ready,
     "resync": _ready,
     "plotly": _plotly,
     "ping": _ping,
-    "arm": _arm,
+    "arm": inspecting.arm,
     "disarm": _disarm,
     "enable": _enable,
     "undo": _undo,

@@ -87,6 +87,8 @@ _FAULT = {
     "scope": _MAYBE_TEXT,
     "probability": _MAYBE_REAL,
     "times": _MAYBE_NUMBER,
+    "micro_batches": _STEPS,
+    "ranks": _STEPS,
 }
 
 _SWEEP = {"site": _MAYBE_TEXT, "module": _MAYBE_TEXT, "count": _NUMBER}

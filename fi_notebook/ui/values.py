@@ -1,60 +1,103 @@
-"""The values of one tensor as the page shows them: a window of its last two axes, one element.
+"""The values of one tensor as the page shows them: a window of it, and one element.
 
-    window(tensor, [2, 0, 3])     {"grid": [...], "rows": 3, "cols": 8, "origin": [0, 0], ...}
-    element(tensor, [2, 0, 3])    {"index": [2, 0, 3], "value": -0.31, "bits": "be9eb852"}
-    preview(tensor, model, …)     what a fault would change, without running anything
+    window(tensor, around=[2, 0, 3])   {"grid": [...], "facets": 8, "rows": 4, "cols": 4, …}
+    element(tensor, [2, 0, 3])         {"index": [2, 0, 3], "value": -0.31, "bits": "be9eb852"}
+    preview(tensor, fault)             what a fault would change, without running anything
 
-Only what is shown leaves the device: at most `ROWS` times `COLUMNS` elements.
+A window shows planes of the last two axes side by side, one for each position of the axis
+before; a vector goes over several lines. Only what is shown leaves the device: at most
+`MOST` elements.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+import torch
+
 from fi_notebook import faults
-from fi_notebook.core.fault import Elements
+from fi_notebook.core.fault import Fault
 from fi_notebook.core.run import ElementChange
+from fi_notebook.core.site import Site
 
-__all__ = ["COLUMNS", "ROWS", "element", "element_payload", "preview", "window"]
+__all__ = [
+    "COLUMNS",
+    "FACETS",
+    "LINE",
+    "MOST",
+    "ROWS",
+    "element",
+    "element_payload",
+    "preview",
+    "window",
+]
 
-ROWS = 64
-COLUMNS = 96
+ROWS, COLUMNS = 64, 96
+"""The largest plane that is shown."""
+
+FACETS = 24
+"""How many planes are shown side by side at most."""
+
+LINE = 32
+"""Elements of a vector in one line."""
+
+MOST = ROWS * COLUMNS
+"""Elements of a window, at most."""
+
+_MARKED = 64  # elements that a preview marks
 
 
-def window(tensor: Any, index: Sequence[int]) -> dict[str, Any]:
-    """The values around an element in the last two axes; the others stay where it is.
+def window(
+    tensor: torch.Tensor, corner: Sequence[int] | None = None, around: Sequence[int] | None = None
+) -> dict[str, Any]:
+    """The values of a window of a tensor.
 
     Args:
-        tensor: A tensor of any shape.
-        index: Coordinates of the element in the middle.
+        tensor: A tensor of any shape with at least one element.
+        corner: Its first element, brought inside; None lays the window around an element.
+        around: That element; None is the first of all.
+
+    Returns:
+        The shape, the window's corner and how many facets, rows and columns it has, and
+        its values facet by facet.
     """
     shape = list(tensor.shape)
-    plane = tensor.detach()
-    fixed = list(index[:-2])
-    for at in fixed:
-        plane = plane[at]
-    plane = plane.reshape((1,) * (2 - plane.dim()) + tuple(plane.shape))
-    centre = [0, 0, *index][-2:]
-    origin = [_start(c, n, w) for c, n, w in zip(centre, plane.shape, (ROWS, COLUMNS), strict=True)]
-    part = plane[origin[0] : origin[0] + ROWS, origin[1] : origin[1] + COLUMNS]
-    values = (part.abs() if part.is_complex() else part).double().cpu()
-    rows, columns = values.shape
-    grid = values.reshape(-1).tolist()
+    room = _room(shape)
+    given = corner if corner is not None else _centred(around or [0] * len(shape), room)
+    first = [
+        max(0, min(at, size - extent)) for at, size, extent in zip(given, shape, room, strict=True)
+    ]
+    if len(shape) == 1:
+        first = [-(-first[0] // LINE) * LINE]
+    part = tensor.detach()[tuple(slice(f, f + r) for f, r in zip(first, room, strict=True))]
+    values = (part.abs() if part.is_complex() else part).double().cpu().reshape(-1)
+    lines = [1, 1, *room][-3:]
+    facets, rows, cols = [1, -(-len(values) // LINE), LINE] if room[-1:] == room else lines
     return {
         "shape": shape,
-        "fixed": fixed,
-        "origin": origin,
+        "corner": first,
+        "facets": facets,
         "rows": rows,
-        "cols": columns,
-        "grid": grid,
+        "cols": min(cols, len(values)),
+        "grid": values.tolist(),
     }
 
 
-def _start(centre: int, size: int, room: int) -> int:
-    """Where a window of this room begins, so that it stays inside."""
-    return max(0, min(centre - room // 2, size - room))
+def _room(shape: Sequence[int]) -> list[int]:
+    """How many elements of each axis a window shows."""
+    if len(shape) < 2:
+        return [min(size, LINE * ROWS) for size in shape]
+    rows, cols = min(shape[-2], ROWS), min(shape[-1], COLUMNS)
+    leading = [1] * (len(shape) - 2)
+    if leading:
+        leading[-1] = max(1, min(shape[-3], FACETS, MOST // (rows * cols)))
+    return [*leading, rows, cols]
+
+
+def _centred(around: Sequence[int], room: Sequence[int]) -> list[int]:
+    return [at - extent // 2 for at, extent in zip(around, room, strict=True)]
 
 
 def element(tensor: Any, index: Sequence[int]) -> dict[str, Any]:
@@ -74,38 +117,38 @@ def element_payload(change: ElementChange) -> dict[str, Any]:
     return record | {"bits": [None if each is None else f"{each:x}" for each in hexed]}
 
 
-def preview(
-    tensor: Any,
-    model: str,
-    parameters: Mapping[str, Any],
-    elements: Elements,
-    seed: int,
-    identity: Sequence[object] = (),
-) -> dict[str, Any]:
-    """What a fault would change in these values. Nothing is run, nothing is written.
+def preview(tensor: torch.Tensor, fault: Fault, site: Site) -> dict[str, Any]:
+    """What a fault would change in the recorded values. Nothing is run, nothing is written.
+
+    The draws are those of its first step, seeded as the engine seeds them, so that a
+    replay of that step strikes these very elements.
 
     Args:
         tensor: The recorded values.
-        model: Name of the fault model.
-        parameters: Its parameters.
-        elements: Which elements.
-        seed: Seed of the fault.
-        identity: What else the engine seeds the draws from, for the same draws as a replay.
+        fault: The fault as it would be armed.
+        site: Where it strikes.
 
     Raises:
         FaultError: The fault cannot strike this tensor; says why.
     """
-    checked = faults.check(model, parameters)
-    faults.check_elements(elements)
-    dtype = faults.bits.dtype_name(tensor.dtype)
-    faults.check_tensor(model, checked, elements, dtype, tuple(tensor.shape))
-    if faults.get(model).kind != "value":
-        return {"note": f"{model} needs the running call; press Replay to see what it does"}
-    draws = faults.generator(seed, *identity, device=tensor.device)
-    corruption = faults.corrupt(tensor, model, checked, elements, draws)
-    changes = corruption.changes(tuple(tensor.shape), limit=8)
+    faults.check_tensor(fault.model, fault.parameters, fault.elements, site.dtype, site.shape)
+    if faults.get(fault.model).kind != "value":
+        return {"note": f"{fault.model} needs the running call; press Replay to see what it does"}
+    step = next(iter(fault.steps), 0)
+    identity = (fault.id, 0, step, site.op, site.call, site.output, site.index)
+    draws = faults.generator(fault.seed, *identity, device=tensor.device)
+    corruption = faults.corrupt(tensor, fault.model, fault.parameters, fault.elements, draws)
+    changes = corruption.changes(tuple(tensor.shape), limit=_MARKED)
     return {
-        "dtype": dtype,
+        "dtype": site.dtype,
+        "step": step,
+        "comes_up": _comes_up(fault, identity),
         "changed": corruption.changed,
         "elements": [element_payload(each) for each in changes],
     }
+
+
+def _comes_up(fault: Fault, identity: Sequence[object]) -> bool:
+    """Whether the draw of the fault's probability lets it strike."""
+    draws = faults.generator(fault.seed, *identity, "trigger")
+    return fault.probability >= 1 or float(torch.rand((), generator=draws)) < fault.probability

@@ -50,8 +50,8 @@ test("the divergence is the heat only after a replay", () => {
 test("health tells NaN, infinities of either sign and mostly zeros", () => {
   const { trace: step } = opened();
   const texts = (row) => healthOf(step, row).map(({ text }) => text);
-  assert.deepEqual(texts(0), ["all 0"], "32 of 4 × 8");
-  assert.deepEqual(texts(1), ["50 % 0"], "16 of 4 × 8");
+  assert.deepEqual(texts(0), ["all zero"], "32 of 4 × 8");
+  assert.deepEqual(texts(1), ["50 % zero"], "16 of 4 × 8");
   assert.deepEqual(texts(2), []);
   assert.deepEqual(texts(3), ["NaN 2"]);
   assert.deepEqual(texts(4), ["+Inf 1"]);

@@ -74,6 +74,7 @@ class TestStory:
             page = bridge.page
             page.locator(".fi-search").fill("op:relu")
             page.locator(".fi-row", has_text="relu*2:0").click()
+            page.locator(".fi-frame").first.click()
             page.locator("[data-bit='30']").click()
             page.locator("[data-bit='30'][aria-pressed=true]").wait_for()
             page.get_by_label("bit", exact=True).first.fill("27")
@@ -260,7 +261,7 @@ class TestErrors:
                 ".fi-entry[data-level=error]", has_text="the data ran out"
             ).first.wait_for()
             broken.clear()
-            page.locator(".fi-state", has_text="ready").wait_for()
+            page.locator(".fi-primary:enabled", has_text="Replay").wait_for()
             replay(page)
 
     def test_a_message_that_is_not_understood_is_shown(self, shown: Open, session: Session) -> None:
@@ -289,7 +290,7 @@ class TestErrors:
             page = bridge.page
             choose(page, "relu*2:0")
             page.evaluate("() => { window.fiSend = () => { throw new Error('Cannot send'); }; }")
-            page.get_by_role("button", name="Replay").click()
+            choose(page, "relu*1:0")
             page.locator(".fi-state", has_text="kernel is gone").wait_for()
             assert page.get_by_role("button", name="Replay").is_disabled()
             page.get_by_role("tab", name="Log").click()
@@ -424,9 +425,8 @@ class TestValues:
         with shown(session) as bridge:
             page = bridge.page
             choose(page, "relu*2:0")
-            page.locator(".fi-values button").first.wait_for()
-            if page.get_by_role("button", name="Read values").count():
-                page.get_by_role("button", name="Read values").click()
+            page.get_by_label("elements").select_option("index")
+            page.get_by_label("index of the element").fill("0, 0, 0, 0")
             page.locator("[data-bit='31']").click()
             page.locator(".fi-lenshead", has_text="bit 31 (sign)").wait_for()
             titles = page.locator(".fi-lenshead .fi-num").evaluate_all(

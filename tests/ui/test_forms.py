@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
 from fi_notebook import faults
 from fi_notebook.core.fault import Fault, FaultPlan
 from fi_notebook.core.site import Target
 from fi_notebook.core.steps import Steps
-from fi_notebook.ui.forms import arm_line, models_payload, plan_code, selections_payload
+from fi_notebook.session import Session
+from fi_notebook.ui.forms import (
+    arm_line,
+    models_payload,
+    plan_code,
+    refused_models,
+    selections_payload,
+)
 
 FAULT = Fault(
     "f1",
@@ -55,6 +66,31 @@ def test_a_click_has_its_python_line() -> None:
     assert arm_line(FAULT) == (
         "session.arm('relu*2:0', 'bitflip', elements={'index': [0, 3]}, steps='0', seed=0, bit=31)"
     )
+
+
+def test_ranks_and_micro_batches_are_in_the_python_line() -> None:
+    """Where they are given, as text that `arm` reads back."""
+    fault = replace(FAULT, ranks=Steps.parse("1-3"), micro_batches=Steps.parse([0, 2]))
+    assert arm_line(fault).endswith("seed=0, micro_batches='0,2', ranks='1-3', bit=31)")
+
+
+@pytest.mark.parametrize(
+    ("site", "refused", "allowed"),
+    [
+        ("relu*2:0", {"drop_rank", "duplicate", "skip_update"}, {"bitflip", "nan", "swap_rows"}),
+        ("add_*1:0", {"drop_rank", "nan", "inf", "round_to", "swap_rows"}, {"bitflip", "scale"}),
+    ],
+)
+def test_what_cannot_strike_a_site_is_named_with_its_reason(
+    session: Session, site: str, refused: set[str], allowed: set[str]
+) -> None:
+    """By what the call is, and by the dtype and shape of its output: a counter is one int64."""
+    golden = session.golden
+    assert golden is not None
+    found = refused_models(golden, golden.row(site))
+    assert refused <= set(found)
+    assert not allowed & set(found)
+    assert found["drop_rank"].startswith("is for collectives")
 
 
 def test_a_plan_as_code_ends_in_its_replay() -> None:

@@ -1,10 +1,17 @@
-/** The values of a tensor as a picture of its last two axes. */
+/** The values of a tensor as pictures of its last two axes, in which elements are chosen. */
 
+import { aim, choose, turnTo } from "./aiming.js";
 import { h } from "./dom.js";
+import { extentOf } from "./fault.js";
 import { number, short } from "./numbers.js";
+import { areasOf, elementAt, moved, placeOf, roomOf, rowOf, strokeOf } from "./plane.js";
 
 /** @import { View } from "./dom.js" */
+/** @import { Area, Part, Place } from "./plane.js" */
 /** @import { Store } from "./store.js" */
+
+const WIDE = 430; // pixels that the pictures may take, in either direction
+const HIGH = 150;
 
 /** Colour of a value as red, green, blue and opacity: zero is the page itself.
  * @param {number} value @param {number} most */
@@ -15,54 +22,176 @@ function colourOf(value, most) {
   return value < 0 ? [59, 130, 246, opacity] : [232, 89, 12, opacity];
 }
 
-/** The tensor as a picture of its last two axes; a click chooses an element.
- * @param {View} view */
+/** Side of a cell, so that all pictures fit. @param {Part} part */
+function sideOf({ facets, rows, cols }) {
+  for (let side = 22; side > 3; side -= 1) {
+    const across = Math.max(1, Math.floor(WIDE / (cols * side + 14)));
+    if (cols * side <= WIDE && Math.ceil(facets / across) * (rows * side + 20) <= HIGH) return side;
+  }
+  return 3;
+}
+
+/** Sliders, pictures, and what the colours mean.
+ * @param {View} view @param {{ values: Part }} site */
 export function arrayView(view, site) {
-  const { store } = view;
-  const { rows, cols, fixed, shape, origin } = site.values;
-  const grid = Float64Array.from(site.values.grid, number);
+  const part = site.values;
+  const grid = Float64Array.from(part.grid, number);
   const most = grid.reduce((a, b) => (Number.isFinite(b) ? Math.max(a, Math.abs(b)) : a), 0) || 1;
-  const canvas = h("canvas.array", { width: cols, height: rows, role: "img", "aria-label": "values of the last two axes" });
+  const side = sideOf(part);
+  const hover = h("span.num.hover", null, " ");
+  const facets = Array.from({ length: part.facets }, (_, facet) => picture(part, grid, most, facet, side));
+  const box = h("div.array", {
+    role: "application", tabindex: 0, "data-key": "array", "aria-roledescription": "picture of values",
+    "aria-label": "values; arrow keys choose an element, with Shift a tile, R takes the row, Page keys go to the next plane",
+    onkeydown: (event) => arrayKey(view, part, grid, event),
+  }, facets);
+  hearStrokes(view, part, box, (place) => {
+    const index = place && elementAt(part, place);
+    hover.textContent = index ? `[${index.join(", ")}]  ${short(grid[gridAt(part, place)])}` : " ";
+  });
+  markArray(view.store, box, part);
+  box.fiPart = part;
+  return h("div.arraybox", null, sliders(view.store, part), box, h("div.legend", null,
+    h("span.num", null, `−${short(most)}`), h("span.scale", { "aria-hidden": "true" }), h("span.num", null, `+${short(most)}`),
+    grid.some(Number.isNaN) ? h("span.swatch", { "data-kind": "nan" }, "NaN") : null,
+    grid.some((x) => Math.abs(x) === Infinity) ? h("span.swatch", { "data-kind": "inf" }, "±Inf") : null, hover));
+}
+
+/** @param {Part} part @param {Place} place */
+function gridAt({ rows, cols }, { facet, row, col }) {
+  return (facet * rows + row) * cols + col;
+}
+
+/** One plane, with a strip at its left that takes whole rows.
+ * @param {Part} part @param {Float64Array} grid @param {number} most @param {number} facet @param {number} side */
+function picture(part, grid, most, facet, side) {
+  const { rows, cols } = part;
+  const canvas = h("canvas.plane", { width: cols, height: rows });
   const paint = canvas.getContext("2d");
   const image = paint.createImageData(cols, rows);
-  grid.forEach((value, i) => image.data.set(colourOf(value, most), i * 4));
+  const size = rows * cols;
+  grid.subarray(facet * size, (facet + 1) * size).forEach((value, i) => image.data.set(colourOf(value, most), i * 4));
   paint.putImageData(image, 0, 0);
-  const hover = h("span.num", null, " ");
-  const at = (event) => {
-    const box = canvas.getBoundingClientRect();
-    return [Math.min(rows - 1, Math.max(0, Math.floor(((event.clientY - box.top) / box.height) * rows))),
-      Math.min(cols - 1, Math.max(0, Math.floor(((event.clientX - box.left) / box.width) * cols)))];
-  };
-  const full = (place) => (shape.length
-    ? [...fixed, place[0] + origin[0], place[1] + origin[1]].slice(-shape.length) : []);
-  canvas.addEventListener("mousemove", (event) => {
-    const [r, c] = at(event);
-    hover.textContent = `[${full([r, c]).join(", ")}]  ${short(grid[r * cols + c])}`;
-  });
-  canvas.addEventListener("click", (event) => choose(store, full(at(event))));
-  const side = Math.max(3, Math.min(22, Math.floor(384 / cols), Math.floor(192 / rows)));
-  const [row, col] = [0, 0, ...site.element.index].slice(-2);
-  const mark = h("span.mark", { style: `left:${((col - origin[1]) / cols) * 100}%;top:${((row - origin[0]) / rows) * 100}%;width:${100 / cols}%;height:${100 / rows}%` });
-  const frame = h("div.frame", { style: `width:${cols * side}px;height:${rows * side}px` }, canvas, mark);
-  return h("div.arraybox", null, sliders(store, site), frame,
-    h("div.note", null, hover, h("span", null, ` blue −${short(most)} · orange +${short(most)} · NaN magenta · Inf yellow`)));
+  const index = elementAt(part, { facet, row: 0, col: 0 });
+  return h("figure.facet", null,
+    part.shape.length > 2 ? h("figcaption", null, `[${index.slice(0, -2).join(", ")}]`) : null,
+    h("div.frame", { "data-facet": facet, style: `width:${cols * side}px;height:${rows * side}px` },
+      canvas, h("div.marks"), h("div.rowpick", { title: "take a whole row" })));
 }
 
-/** Sliders over the axes before the last two. @param {Store} store */
-function sliders(store, site) {
-  return site.values.fixed.map((value, axis) => h("label.slider", null, `axis ${axis}`,
-    h("input", { type: "range", min: 0, max: site.values.shape[axis] - 1, value,
-      onchange: (event) => {
-        const element = [...store.ui.element];
-        element[axis] = Number(event.target.value);
-        choose(store, element);
-      } }), h("span.num", null, String(value))));
+/** Mark what the form aims at, what the preview would change, and what the last replay struck.
+ * @param {Store} store @param {any} box @param {Part} part */
+export function markArray(store, box, part) {
+  const frames = [...box.querySelectorAll(".fi-frame")];
+  for (const frame of frames) frame.children[1].replaceChildren();
+  const put = (areas, kind) => areas.forEach((area) => frames[area.facet].children[1].append(markOf(part, area, kind)));
+  const struck = (store.run?.injections ?? []).filter((each) => each.row === store.ui.row).flatMap((each) => each.elements);
+  put(areasOf(part, { index: struck.map((each) => each.index) }), "struck");
+  const aimed = store.ui.form.extent === "index" && !store.ui.element ? [] : areasOf(part, extentOf(store));
+  put(aimed, "aimed");
+  if (!aimed.length) put(areasOf(part, { index: drawnBy(store).map((each) => each.index) }), "drawn");
 }
 
-/** Choose an element; the form aims at it. @param {Store} store @param {number[]} element */
-function choose(store, element) {
-  store.ui.element = element;
-  store.ui.form.extent = "index";
-  store.changed("element");
+/** The elements that the form's fault would change, as the preview has them. @param {Store} store */
+function drawnBy({ preview, ui }) {
+  return preview?.row === ui.row ? preview.elements ?? [] : [];
+}
+
+/** Show the first element that is drawn, unless a person has chosen what to look at.
+ * @param {Store} store @param {Part} part */
+export function followDraw(store, part) {
+  const [drawn] = drawnBy(store);
+  if (!drawn || store.ui.element || store.ui.turned || placeOf(part, drawn.index)) return;
+  const room = roomOf(part);
+  store.ui.corner = drawn.index.map((at, axis) => Math.max(0, at - Math.floor(room[axis] / 2)));
   store.inspect();
+}
+
+/** @param {Part} part @param {Area} area @param {string} kind */
+function markOf({ rows, cols }, { row, col, width, height }, kind) {
+  const share = (n, of) => `${(100 * n) / of}%`;
+  return h("span.mark", { "data-kind": kind,
+    style: `left:${share(col, cols)};top:${share(row, rows)};width:${share(width, cols)};height:${share(height, rows)}` });
+}
+
+/** A click chooses an element, a drag a tile, a click at the left edge a row; Shift extends.
+ * @param {View} view @param {Part} part @param {any} box @param {(place: Place | null) => void} hovered */
+function hearStrokes(view, part, box, hovered) {
+  const { store } = view;
+  let from = null;
+  const at = (event) => {
+    const frame = event.target.closest?.(".fi-frame");
+    if (!frame) return null;
+    const { left, top, width, height } = frame.firstChild.getBoundingClientRect();
+    const cell = (past, length, n) => Math.max(0, Math.min(n - 1, Math.floor((past / length) * n)));
+    return { facet: Number(frame.dataset.facet), row: cell(event.clientY - top, height, part.rows),
+      col: cell(event.clientX - left, width, part.cols), whole: event.target.matches(".fi-rowpick") };
+  };
+  box.addEventListener("pointerdown", (event) => {
+    from = event.button ? null : at(event);
+    if (from) event.target.setPointerCapture(event.pointerId);
+  });
+  box.addEventListener("pointermove", (event) => {
+    const place = at(event);
+    hovered(place);
+    if (!from || !place) return;
+    const chosen = place.row === from.row && place.col === from.col ? null : strokeOf(part, from, place);
+    if (chosen) aim(store, chosen);
+  });
+  box.addEventListener("pointerleave", () => hovered(null));
+  box.addEventListener("pointerup", (event) => {
+    const place = at(event);
+    const start = from;
+    from = null;
+    if (!start || !place) return;
+    const anchor = event.shiftKey && store.ui.anchor && placeOf(part, store.ui.anchor);
+    if (start.whole) aim(store, rowOf(part, start));
+    else if (anchor) aim(store, strokeOf(part, anchor, place));
+    else if (place.row === start.row && place.col === start.col) chooseAt(view, part, place);
+    else aim(store, strokeOf(part, start, place));
+  });
+}
+
+/** @param {View} view @param {Part} part @param {Place} place */
+function chooseAt(view, part, place) {
+  const index = elementAt(part, place);
+  if (index) choose(view.store, index);
+}
+
+/** @param {View} view @param {Part} part @param {KeyboardEvent} event */
+function arrayKey(view, part, grid, event) {
+  const { store } = view;
+  const now = store.ui.cursor ?? store.ui.element ?? elementAt(part, { facet: 0, row: 0, col: 0 });
+  const place = placeOf(part, now);
+  if (event.key.toLowerCase() === "r" && place) {
+    aim(store, rowOf(part, place));
+    view.say(`row of [${now.join(", ")}]`);
+    return event.preventDefault();
+  }
+  const to = store.ui.element ? moved(part, now, event.key) : event.key.startsWith("Arrow") ? now : null;
+  if (!to) return;
+  event.preventDefault();
+  const there = placeOf(part, to);
+  const anchor = event.shiftKey && store.ui.anchor && placeOf(part, store.ui.anchor);
+  if (anchor && there) {
+    store.ui.cursor = to;
+    aim(store, strokeOf(part, anchor, there));
+  } else {
+    store.ui.cursor = null;
+    choose(store, to);
+  }
+  view.say(`[${to.join(", ")}] ${there ? short(grid[gridAt(part, there)]) : ""}`);
+}
+
+/** One slider for each axis that is not shown whole. @param {Store} store @param {Part} part */
+function sliders(store, part) {
+  const { shape, corner } = part;
+  const room = roomOf(part);
+  return shape.map((size, axis) => {
+    if (size <= room[axis]) return null;
+    const shown = room[axis] > 1 ? `${corner[axis]}–${corner[axis] + room[axis] - 1}` : String(corner[axis]);
+    const turned = (event) => turnTo(store, corner.map((first, each) => (each === axis ? Number(event.target.value) : first)));
+    return h("label.slider", null, `axis ${axis}`, h("input", { type: "range", min: 0, max: size - room[axis], value: corner[axis],
+      "aria-label": `axis ${axis}`, onchange: turned }), h("span.num", null, `${shown} of ${size}`));
+  });
 }

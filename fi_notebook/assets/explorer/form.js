@@ -1,83 +1,147 @@
-/** The fault form, made from the kernel's registry. */
+/** The fault form, made from the kernel's registry, and the bar that arms what it describes. */
 
+import { choose } from "./aiming.js";
 import { button, field, fill, h, input, select } from "./dom.js";
-import { typed } from "./numbers.js";
-import { askPreview } from "./preview.js";
+import { edited, leaveFault } from "./editing.js";
+import { faultText } from "./fault.js";
+import { isMarked } from "./names.js";
+import { clip, typed } from "./numbers.js";
+import { askPreview, previewTable } from "./preview.js";
 
 /** @import { MakePane } from "./dom.js" */
 /** @import { Store } from "./store.js" */
 
-/** @type {MakePane} */
+/** The fields and the preview; `bar` stays in sight below the card.
+ * @param {import("./dom.js").View} view */
 export function formPart(view) {
   const { store } = view;
   const fields = h("div.fields");
   const preview = h("div.preview");
-  const problem = h("div.problem", { role: "alert" });
-  const arm = button("Arm", () => submit(), {}, "primary");
-  const submit = () => {
-    problem.textContent = "";
-    arm.disabled = true;
-    store.arm(store.ui.row).then(() => view.say("armed"))
-      .catch((error) => { problem.textContent = error.message; })
-      .finally(() => { arm.disabled = false; });
-  };
-  const el = h("form.form", { "aria-label": "fault", onsubmit: (event) => { event.preventDefault(); submit(); } },
-    h("h4", null, "Fault"), fields, preview, problem, h("div.actions", null, arm));
-  const look = () => {
-    problem.textContent = "";
-    askPreview(store, preview, problem);
-  };
+  const bar = armBar(view, () => {
+    fields.scrollIntoView({ block: "nearest" });
+    fields.querySelector("select").focus();
+  });
+  const el = h("form.form", { id: bar.form, "aria-label": "fault", onsubmit: (event) => { event.preventDefault(); bar.arm(); } },
+    h("h4", null, "Fault"), fields, preview);
   return {
-    el,
+    el, bar: bar.el,
     update(topics) {
-      if (store.readonly) el.hidden = true;
-      if (topics.some((t) => ["site", "form", "hello", "element"].includes(t))) {
-        fill(fields, formFields(store, look));
+      el.hidden ||= store.readonly;
+      bar.el.hidden = el.hidden;
+      const has = (...names) => names.some((name) => topics.includes(name));
+      if (has("site", "form", "hello", "element") || (has("values") && !fields.contains(fields.ownerDocument.activeElement))) {
+        fill(fields, formFields(store));
       }
-      if (topics.some((t) => ["form", "element", "values"].includes(t))) look();
-      if (topics.includes("site")) preview.replaceChildren();
+      if (has("site", "form", "element", "values", "plan", "fault")) askPreview(store);
+      if (has("site", "preview")) fill(preview, previewTable(store));
+      if (has("site", "form", "element", "preview", "fault", "plan")) bar.update();
     },
   };
 }
 
-/** @param {Store} store @param {() => void} look */
-function formFields(store, look) {
+let lastForm = 0;
+
+/** What would be armed, in words, and the button that arms it. @param {import("./dom.js").View} view
+ * @param {() => void} change */
+function armBar(view, change) {
+  const { store } = view;
+  lastForm += 1;
+  const form = `fi-form-${lastForm}`;
+  const words = button("", change, { title: "change the fault" }, "link");
+  const problem = h("div.problem", { role: "alert" });
+  const button_ = h("button.button.primary", { type: "submit", form }, "Arm");
+  const cancel = button("cancel", () => leaveFault(store), {}, "link");
+  const el = h("div.armbar", { role: "group", "aria-label": "arm the fault" }, words, cancel, button_, problem);
+  let failed = "";
+  const update = () => {
+    words.textContent = clip(faultText(store), 200);
+    const editing = edited(store);
+    button_.textContent = editing ? `Change ${editing.fault}` : "Arm";
+    cancel.hidden = !editing;
+    const text = failed || store.preview?.problem || "";
+    if (problem.textContent !== text) problem.textContent = text;
+  };
+  const arm = async () => {
+    failed = "";
+    button_.disabled = true;
+    try {
+      view.say(`armed ${await store.arm(store.ui.row)}`);
+    } catch (error) {
+      failed = error.message;
+    }
+    button_.disabled = false;
+    update();
+  };
+  return { el, form, arm, update: () => { failed = ""; update(); } };
+}
+
+/** @param {Store} store */
+function formFields(store) {
   const form = store.ui.form;
   const model = store.hello.models.find((each) => each.name === form.model) ?? store.hello.models[0];
   if (!model) return [];
   const set = (name) => (text) => {
     form[name] = text;
-    look();
+    store.changed("fault");
   };
   const again = (change) => {
     Object.assign(form, change);
     store.changed("form", "values");
   };
-  const selection = (store.hello.selections ?? []).find((each) => each.name === form.extent);
-  const extents = (store.hello.selections ?? []).map((each) => [each.name, each.name === "index" ? "one element" : each.name]);
   return [
     field("fault model", modelSelect(store, model, (name) => again({ model: name, parameters: {} })), model.summary),
     h("div.note", null, model.summary, model.source ? h("span.cite", { title: model.source }, " [source]") : null),
     ...model.parameters.map((parameter) => parameterField(store, parameter)),
-    field("elements", select(form.extent, extents, (extent) => again({ extent, extentText: "" })), selection?.summary ?? ""),
-    form.extent === "index" ? field("index", input(store.ui.element.join(", "), (text) => setElement(store, text), { "aria-label": "index of the element" }))
-      : selection && selection.example !== null ? field("which", input(form.extentText, set("extentText"), { placeholder: selection.example }), selection.summary) : null,
+    ...elementFields(store, set, again),
     field("steps", input(form.steps, set("steps"), { size: 6 }), "0, or 2,5-7,10-; counted from 0"),
     field("seed", input(form.seed, set("seed"), { size: 6, inputmode: "numeric" }), "seed of the fault's own draws"),
-    h("details.more", null, h("summary", null, "more"),
-      field("probability", input(form.probability, set("probability"), { placeholder: "1" })),
-      field("times at most", input(form.times, set("times"), { placeholder: "no limit" })),
-      field("scope", select(form.scope ?? "", [["", "value"], ["storage", "storage"]], set("scope")), "storage: a view's base is written, so that the fault persists")),
+    moreFields(store, set),
   ];
 }
 
-/** @param {Store} store @param {(name: string) => void} choose_ */
+/** Which elements, and what tells them. @param {Store} store
+ * @param {(name: string) => (text: string) => void} set @param {(change: any) => void} again */
+function elementFields(store, set, again) {
+  const { form, element } = store.ui;
+  const selections = store.hello.selections ?? [];
+  const selection = selections.find((each) => each.name === form.extent);
+  const options = selections.map(({ name }) => [name, name === "index" ? "one element" : name]);
+  const start = { count: "1" };
+  const which = form.extent === "index"
+    ? field("index", input(element?.join(", ") ?? "", (text) => setElement(store, text), {
+      "aria-label": "index of the element", placeholder: `click one, or ${store.shapeOf(store.ui.row).map(() => 0).join(", ")}` }))
+    : selection && selection.example !== null
+      ? field("which", input(form.extentText, set("extentText"), { placeholder: selection.example }), selection.summary) : null;
+  return [field("elements", select(form.extent, options, (extent) => again({ extent, extentText: start[extent] ?? "" })), selection?.summary ?? ""), which];
+}
+
+/** The trigger's rarer parts. @param {Store} store @param {(name: string) => (text: string) => void} set */
+function moreFields(store, set) {
+  const { form, row } = store.ui;
+  const marked = (flag) => isMarked(store.trace, row, flag);
+  const scopes = [["", "value"], ["storage", "storage"], ...(marked("collective") ? [["contribution", "contribution"]] : [])];
+  const text = (name, label, placeholder, hint) => field(label, input(form[name], set(name), { placeholder }), hint);
+  return h("details.more", { open: store.ui.more, ontoggle: (event) => { store.ui.more = event.target.open; } },
+    h("summary", null, "trigger, ranks and scope"),
+    text("probability", "probability", "1", "chance of each firing, from the fault's own draws"),
+    text("times", "times at most", "no limit", "how many times it fires at most"),
+    text("micro_batches", "micro batches", "all", "in which forwards of a step: 0, or 0,2-3; counted from 0"),
+    text("ranks", "ranks", "all", "on which ranks: 0, or 1-3"),
+    field("scope", select(form.scope ?? "", scopes, set("scope")),
+      "value: only readers of this output; storage: a view's base is written, so that the fault persists; contribution: what this rank gives"));
+}
+
+/** Every model by group; those that cannot strike here are off, with the reason.
+ * @param {Store} store @param {(name: string) => void} choose_ */
 function modelSelect(store, model, choose_) {
   const box = h("select.select", { onchange: () => choose_(box.value), "aria-label": "fault model" });
+  const refused = store.site?.row === store.ui.row ? store.site.refused ?? {} : {};
   const groups = new Map();
-  for (const each of store.hello.models) {
-    if (!groups.has(each.group)) groups.set(each.group, h("optgroup", { label: each.group }));
-    groups.get(each.group).append(h("option", { value: each.name }, each.name));
+  for (const { name, group } of store.hello.models) {
+    if (!groups.has(group)) groups.set(group, h("optgroup", { label: group }));
+    const reason = refused[name];
+    groups.get(group).append(h("option", { value: name, disabled: Boolean(reason) && name !== model.name, title: reason },
+      reason ? `${name} – ${clip(reason, 60)}` : name));
   }
   box.append(...groups.values());
   box.value = model.name;
@@ -92,7 +156,7 @@ function parameterField(store, parameter) {
     const value = typed(type, text);
     if (value === null) delete parameters[name];
     else parameters[name] = value;
-    store.changed("values");
+    store.changed("fault", "lens");
   };
   const known = parameters[name];
   const shown = known === undefined ? "" : typeof known === "object" ? JSON.stringify(known) : String(known);
@@ -109,6 +173,5 @@ function setElement(store, text) {
   const parts = text.split(",").map((part) => part.trim()).filter(Boolean).map(Number);
   const shape = store.shapeOf(store.ui.row);
   if (parts.length !== shape.length || parts.some((x, axis) => !Number.isInteger(x) || x < 0 || x >= shape[axis])) return;
-  store.ui.element = parts;
-  store.inspect();
+  choose(store, parts);
 }

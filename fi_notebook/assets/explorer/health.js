@@ -26,7 +26,7 @@ export function healthOf(trace, row) {
   }
   if (!chips.length && numel > 1 && zeros[row] >= MOSTLY * numel) {
     const all = zeros[row] === numel;
-    add(all ? "all 0" : `${Math.floor((100 * zeros[row]) / numel)} % 0`, false, `${zeros[row]} of ${numel} elements are zero`);
+    add(all ? "all zero" : `${Math.floor((100 * zeros[row]) / numel)} % zero`, false, `${zeros[row]} of ${numel} elements are zero`);
   }
   return chips;
 }

@@ -2,28 +2,43 @@
 
 import { h } from "./dom.js";
 import { elementTable } from "./elements.js";
+import { requestOf } from "./fault.js";
 import { plural } from "./numbers.js";
 
 /** @import { Store } from "./store.js" */
 
-/** Show what the fault would do to the recorded values. @param {Store} store */
-export function askPreview(store, place, problem) {
+/** Ask what the form's fault would do; the answer is the store's `preview`.
+ * @param {Store} store */
+export function askPreview(store) {
   clearTimeout(store.previewTimer);
   const { row } = store.ui;
-  if (store.readonly || store.lost || row < 0 || !store.site?.values) return;
+  if (store.readonly || store.lost || row < 0) return;
   store.previewTimer = setTimeout(async () => {
-    try {
-      const found = await store.ask("preview", store.request(row));
-      if (store.ui.row === row) place.replaceChildren(previewTable(found));
-    } catch (error) {
-      problem.textContent = error.message;
-      place.replaceChildren();
-    }
+    const found = await previewed(store, row);
+    if (store.ui.row !== row || store.lost) return;
+    store.preview = { row, ...found };
+    store.changed("preview");
   }, 150);
 }
 
-function previewTable(found) {
-  if (found.note) return h("div.note", null, found.note);
-  return h("div", null, h("div.note", null, `preview: ${plural(found.changed, "element")} would change`),
-    elementTable(found.elements.slice(0, 4), found.dtype, "preview"));
+/** @param {Store} store @param {number} row */
+async function previewed(store, row) {
+  try {
+    const { form, element } = store.ui;
+    if (form.extent === "index" && !element) return { note: "Click an element in the picture above, or type its index." };
+    return await store.ask("preview", requestOf(store, row));
+  } catch (error) {
+    return { problem: error.message };
+  }
+}
+
+/** The preview as a table. @param {Store} store */
+export function previewTable({ preview, ui }) {
+  if (!preview || preview.row !== ui.row || preview.problem) return [];
+  const note = preview.note ? h("div.note", null, preview.note) : null;
+  if (!preview.elements) return [note];
+  const when = preview.step ? `, by the draws of step ${preview.step} on the values of step 0` : "";
+  return [note, preview.comes_up ? null : h("div.warning", null, `its probability does not come up in step ${preview.step}`),
+    h("div.note", null, `preview: ${plural(preview.changed, "element")} would change${when}`),
+    elementTable(preview.elements.slice(0, 4), preview.dtype, "preview")];
 }

@@ -1,15 +1,14 @@
 /** The site card: where, which call, source, statistics, values, fault, plan. */
 
-import { arrayView } from "./array.js";
 import { button, figure, fill, h, phaseTag, select, sparkline } from "./dom.js";
 import { formPart } from "./form.js";
-import { bitLens } from "./lens.js";
 import { siteText } from "./names.js";
 import { STATISTICS, typeText } from "./nodes.js";
 import { clip, count, short } from "./numbers.js";
 import { planPart } from "./plan.js";
 import { sourceExcerpt } from "./source.js";
 import { sweepPart } from "./sweep.js";
+import { valuesPart } from "./values.js";
 
 /** @import { MakePane, View } from "./dom.js" */
 /** @import { Store } from "./store.js" */
@@ -18,27 +17,26 @@ import { sweepPart } from "./sweep.js";
 export function sitePane(view) {
   const { store } = view;
   const facts = h("div.facts");
-  const values = h("div.values");
+  const values = valuesPart(view);
   const form = formPart(view);
   const sweep = sweepPart(view);
   const plan = planPart(view);
   const empty = h("div.empty", null, "Choose a call in the tree to see its line and values, and what can go wrong there.");
-  const body = h("div.body", null, empty, facts, values, form.el, sweep.el, plan.el);
-  const el = h("section.pane.site", { "aria-label": "site", tabindex: -1, "data-name": "site" }, body);
+  const body = h("div.body", null, empty, facts, values.el, form.el, sweep.el, plan.el);
+  const el = h("section.pane.site", { "aria-label": "site", tabindex: -1, "data-name": "site" }, body, form.bar);
   return {
     el,
     update(topics) {
       const chosen = store.trace !== null && store.ui.row >= 0;
       empty.hidden = chosen;
-      facts.hidden = values.hidden = form.el.hidden = sweep.el.hidden = !chosen;
+      facts.hidden = values.el.hidden = form.el.hidden = sweep.el.hidden = !chosen;
       plan.update(topics);
       if (chosen && topics.some((t) => ["trace", "site", "frame"].includes(t))) {
         fill(facts, siteFacts(view, store.ui.row));
       }
-      if (chosen && topics.some((t) => ["site", "values"].includes(t))) {
-        fill(values, siteValues(view));
-      }
+      form.bar.hidden = !chosen;
       if (chosen) {
+        values.update(topics);
         form.update(topics);
         sweep.update(topics);
       }
@@ -123,22 +121,4 @@ function statistics(store, row) {
     [["NaN", stats.nan], ["+Inf", stats.posinf], ["−Inf", stats.neginf]].map(([name, n]) => cell(name, count(n), n > 0)),
     cell("zeros", h("span.num", { title: `${stats.zeros} of ${numel}` }, numel ? `${short((100 * stats.zeros) / numel)} %` : "–")),
     cell("elements", count(numel)));
-}
-
-/** The values, where they are kept: array view and bit lens. @param {View} view */
-function siteValues(view) {
-  const { store } = view;
-  const { site, ui } = store;
-  if (store.readonly || !site || site.row !== ui.row) return [];
-  if (!site.values) {
-    return [h("div.empty", null, site.why ?? "the values of this call are not kept. ",
-      site.recordable ? button("Read values", () => readValues(store), { title: "runs the golden step up to this call" }, "small") : null)];
-  }
-  return [arrayView(view, site), bitLens(view, site)];
-}
-
-/** @param {Store} store */
-async function readValues(store) {
-  await store.tell("record", { row: store.ui.row });
-  store.inspect();
 }

@@ -35,7 +35,7 @@ export function sourceExcerpt(view, row) {
   }, { "aria-pressed": each === frame, title: `${each[0]}:${each[1]} in ${each[2]}` }, "tab"));
   const lines = text === undefined ? [h("div.empty", null, "the source text was not kept")]
     : excerpt(text.split("\n"), frame[1], gutter(store.trace, frame[0]));
-  return h("div.source", null, h("div.tabs", null, tabs), h("div.code", null, lines));
+  return h("div.source", null, h("div.tabs", null, tabs, h("span.note.key", { title: "calls of this step that were made at the line, or below it" }, "n× calls")), h("div.code", null, lines));
 }
 
 /** @param {string[]} lines @param {number} marked @param {Map<number, number>} calls */
@@ -44,7 +44,7 @@ function excerpt(lines, marked, calls) {
   return lines.slice(first - 1, marked + 2).map((text, i) => {
     const line = first + i;
     return h("div.line", { "data-marked": line === marked },
-      h("span.gutter", { title: "calls below this line" }, calls.has(line) ? `${count(calls.get(line))}×` : ""),
+      h("span.gutter", { title: "calls made at this line or below it" }, calls.has(line) ? `${count(calls.get(line))}×` : ""),
       h("span.lineno", null, String(line)), h("span.text", null, clip(text, 300)));
   });
 }

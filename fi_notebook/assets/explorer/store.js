@@ -1,8 +1,8 @@
 /** What the page knows, and what the person looks at. */
 
+import { inPlace } from "./editing.js";
+import { requestOf } from "./fault.js";
 import { openTo } from "./layout.js";
-import { siteText } from "./names.js";
-import { typed } from "./numbers.js";
 import { RECEIVERS } from "./receive.js";
 import { openAtFirst, shownOf } from "./shown.js";
 import { buildTree } from "./views.js";
@@ -26,14 +26,12 @@ export class Store {
     /** @type {any} */ this.plan = { faults: [] };
     this.run = null;
     this.runs = 0; // how many were told
+    this.stale = ""; // what has become of the traced cells since
     this.failed = ""; // why the last request came to nothing
-    this.runs = 0; // how many were told
     this.errors = null;
     /** @type {any} */ this.figures = { figures: {}, texts: {} };
     /** @type {any} */ this.state = { state: "idle" };
     this.steps = null;
-    this.sweep = null;
-    /** @type {any} */ this.sweepPictures = { figures: {}, texts: {} };
     this.sweep = null;
     /** @type {any} */ this.sweepPictures = { figures: {}, texts: {} };
     /** @type {any[]} */ this.log = [];
@@ -44,15 +42,18 @@ export class Store {
     /** @type {Record<string, Uint8Array>} */ this.open = {};
     /** @type {any} */ this.ui = {
       view: "modules", query: "", hidden: new Set(), folded: false, node: -1, row: -1,
-      heat: "std", tab: "diff", pane: "tree", path: "injector.json", editing: null, element: [], injection: 0, frame: 0,
-      form: { model: "bitflip", parameters: {}, extent: "index", extentText: "", steps: "0", seed: "0" },
+      heat: "std", tab: "diff", pane: "tree", path: "injector.json", editing: null, element: null, anchor: null, cursor: null, corner: null, injection: 0, frame: 0,
+      form: { model: "bitflip", parameters: {}, extent: "count", extentText: "1", steps: "0", seed: "0" },
     };
     /** @type {Set<(topics: string[]) => void>} */ this.listeners = new Set();
     /** @type {Map<number, any>} */
     this.waiting = new Map();
     this.lastId = 0;
+    /** What the form's fault would change, or why it cannot. @type {any} */
+    this.preview = null;
     this.previewTimer = 0;
     this.timer = 0;
+    this.asked = 0; // inspections; the last one counts
     this.shown = null;
     this.onPlotly = null;
   }
@@ -168,10 +169,13 @@ export class Store {
   /** Choose a site. Nothing runs. */
   select(row) {
     if (row < 0 || row === this.ui.row) return;
+    const alike = this.ui.row >= 0 && String(this.shapeOf(row)) === String(this.shapeOf(this.ui.row));
+    if (!alike) this.ui.element = this.ui.anchor = this.ui.corner = null; // else it stays chosen
+    this.ui.cursor = null;
+    this.ui.turned = false;
     this.ui.row = row;
     this.ui.frame = 0;
-    this.ui.element = this.shapeOf(row).map(() => 0);
-    this.site = null;
+    this.site = this.preview = null;
     this.changed("site");
     this.inspect();
   }
@@ -194,13 +198,15 @@ export class Store {
 
   /** Ask for exact figures and for the values, where they are kept. */
   inspect() {
-    const { row, element } = this.ui;
+    const { row, element, corner } = this.ui;
+    const asked = this.asked += 1;
     clearTimeout(this.timer);
     if (this.readonly || this.lost) return;
     this.timer = setTimeout(async () => {
-      const site = await this.ask("inspect", { row, view: { element } }).catch(() => null);
-      if (!site || this.ui.row !== row) return;
+      const site = await this.ask("inspect", { row, view: { element, corner } }).catch(() => null);
+      if (!site || this.asked !== asked) return;
       this.site = site;
+      this.ui.corner = site.values?.corner ?? null;
       this.changed("values");
     }, 60);
   }
@@ -227,31 +233,12 @@ export class Store {
     this.pending.add(row);
     this.changed("tree");
     try {
-      return await this.ask("arm", this.request(row));
+      const armed = await this.ask("arm", { ...requestOf(this, row), ...inPlace(this) });
+      this.ui.editing = null;
+      return armed;
     } finally {
       this.pending.delete(row);
       this.changed("tree");
     }
-  }
-
-  /** The fault that the form describes. */
-  request(row) {
-    const { model, parameters, steps, seed, probability, times, scope } = this.ui.form;
-    const trace = this.trace;
-    return {
-      site: siteText(trace, row), model, parameters, elements: this.extent(),
-      steps: steps.trim() || "0", seed: Number(seed) || 0,
-      ...(probability ? { probability: Number(probability) } : {}),
-      ...(times ? { times: Number(times) } : {}),
-      ...(scope ? { scope } : {}),
-    };
-  }
-
-  /** The elements that the form describes. */
-  extent() {
-    const { extent, extentText } = this.ui.form;
-    if (extent === "index") return { index: this.ui.element };
-    const value = typed("value", String(extentText));
-    return value === null ? extent : { [extent]: value };
   }
 }
