@@ -29,7 +29,7 @@ demo: $(STAMPS)/demo
 	$(BIN)/fi-notebook demo --no-lab
 	$(BIN)/jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root) notebooks/01_quickstart.ipynb
 
-test: install browser node
+test: install browser $(TSC)
 	$(BIN)/python -m pytest -m "not soak" --durations 15 $(ARGS)
 
 soak: install browser node

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from fi_notebook.analysis.clipping import clips_gradients
 from fi_notebook.core.fault import Fault, FaultPlan
 from fi_notebook.core.lookup import find_rows, line_stacks
 from fi_notebook.core.match import CodeFilter
@@ -299,6 +300,7 @@ def _comparison(comparison: Comparison) -> dict[str, Any]:
         "first": None if first is None else str(first),
         "loss": asdict(comparison.loss),
         "gradient_norm": asdict(comparison.gradient_norm),
+        "clipped": clips_gradients(comparison.golden),
         "gradients": _worst(comparison.gradients),
         "parameters": _worst(comparison.parameters),
         "buffers": _worst(comparison.buffers),

@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.browser.lab import LabServer
+from tests.browser.measured import TIMES, Measured, lines, slowness
 from tests.browser.page import LabPage
 from tests.tools import notebooks
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, ViewportSize
 
-_TIMEOUT_MS = 60_000
+_TIMEOUT_MS = 20_000
+_NUMBERS = pytest.StashKey[list[Measured]]()
 _VIEWPORT: ViewportSize = {"width": 1400, "height": 1000}
 
 
@@ -53,14 +55,39 @@ def lab(lab_page: LabPage, request: pytest.FixtureRequest) -> Iterator[LabPage]:
 
 @pytest.fixture
 def show(server: LabServer, lab: LabPage, request: pytest.FixtureRequest) -> Callable[..., LabPage]:
-    """Writes the given cells as a notebook and opens it."""
+    """Writes the given cells as a notebook and opens it, in the warm kernel or in a new one."""
 
-    def open_notebook(*cells: Any) -> LabPage:
+    def open_notebook(*cells: Any, fresh: bool = False) -> LabPage:
         path = notebooks.write(server.notebooks / f"{request.node.name}.ipynb", *cells)
-        lab.open(path.name)
+        lab.open(path.name, warm=not fresh)
         return lab
 
     return open_notebook
+
+
+@pytest.fixture
+def measured(request: pytest.FixtureRequest) -> Callable[..., None]:
+    """Keeps a number for the table after the run, and fails where it reaches its limit."""
+    numbers = request.config.stash.setdefault(_NUMBERS, [])
+
+    def keep(what: str, value: float, unit: str, limit: float | None = None) -> None:
+        slowed = slowness() if limit is not None and unit in TIMES and value >= limit else 1.0
+        number = Measured(request.node.name, what, value, unit, limit, slowed)
+        numbers.append(number)
+        assert number.kept, f"{what}: {value:.4g} {unit}, limit {limit:g} × {slowed:.1f}"
+
+    return keep
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    """Print what was measured."""
+    numbers = config.stash.get(_NUMBERS, [])
+    if numbers:
+        terminalreporter.section("numbers of the explorer")
+        for line in lines(numbers):
+            terminalreporter.write_line(line)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -26,9 +26,9 @@ __all__ = ["Explorer"]
 class Explorer:
     """The explorer in the notebook that is shown."""
 
-    def __init__(self, lab: LabPage) -> None:
-        """Find it and wait until its tree is there."""
-        self.root = lab.explorer()
+    def __init__(self, lab: LabPage, number: int = -1) -> None:
+        """Find it, the last by default, and wait until its tree is there."""
+        self.root = lab.explorer(number)
         self.tree = self.root.get_by_role("treegrid")
         self.tree.wait_for()
 
@@ -67,8 +67,12 @@ class Explorer:
         form.get_by_label("index of the element").fill(", ".join(map(str, element)))
         for name, value in parameters.items():
             form.get_by_label(name, exact=True).fill(str(value))
-        form.get_by_role("button", name="Arm").click()
+        self.press("Arm")
         self.tree.locator('[role="checkbox"][data-state="armed"]').first.wait_for()
+
+    def set_steps(self, steps: int) -> None:
+        """How many steps the next replay runs."""
+        self.root.locator(".fi-foot").get_by_label("steps", exact=True).fill(str(steps))
 
     def settle(self) -> None:
         """Wait until what was changed is drawn: the second frame from now."""
@@ -79,15 +83,29 @@ class Explorer:
 
     def replay(self) -> None:
         """Press Replay and wait for the outcome."""
+        verdict = self.root.locator(".fi-verdict")
+        before = verdict.get_attribute("data-run") if verdict.count() else ""
         self.press("Replay")
-        self.root.locator(".fi-verdict").wait_for()
+        self.root.locator(f'.fi-verdict:not([data-run="{before}"])').wait_for()
+
+    @property
+    def found(self) -> str:
+        """How many sites the search leaves: "n of N sites"."""
+        return self.root.locator(".fi-found").inner_text()
+
+    @property
+    def state(self) -> str:
+        """What the footer says is going on."""
+        return self.root.locator(".fi-state").inner_text()
 
     def press(self, name: str) -> None:
         """Press a button of the footer."""
         self.root.get_by_role("button", name=name, exact=True).click()
 
     def tab(self, name: str) -> Locator:
-        """Show a tab of the result; gives its panel."""
+        """Show a tab of the result, and its pane where there was no room; gives its panel."""
+        if not self.pane("result").is_visible():
+            self.press("result")
         self.pane("result").get_by_role("tab", name=name).click()
         return self.pane("result").get_by_role("tabpanel")
 
@@ -108,7 +126,7 @@ class Explorer:
         rows = self.tab("Tensor diff").get_by_role("table", name="changed elements")
         found = []
         for row in rows.locator("tbody tr").all():
-            index, before, after, bits = row.locator("td").all()
+            index, before, after, bits, _ = row.locator("td").all()
             one, other = exact(before.locator(".fi-num")), exact(after.locator(".fi-num"))
             found.append((index.inner_text().strip(), one, other, bits.inner_text().strip()))
         return found

@@ -42,6 +42,41 @@ _READY = """(name) => {
 
 _CELLS = "() => window.jupyterapp.shell.currentWidget.content.model.toJSON().cells"
 
+_OPEN = """async ([path, kernel]) => {
+  await window.jupyterapp.restored;
+  const chosen = kernel ? { kernel: { id: kernel, name: 'python3' } } : {};
+  const opened = { path, factory: 'Notebook', ...chosen };
+  await window.jupyterapp.commands.execute('docmanager:open', opened);
+}"""
+
+_WARM = """async () => {
+  await window.jupyterapp.restored;
+  const { kernels } = window.jupyterapp.serviceManager;
+  const ours = { handleComms: false };  // the comms are the notebook's
+  window.fiKernel ??= await kernels.startNew({ name: 'python3' }, ours);
+  return window.fiKernel.id;
+}"""
+
+_ASK = """async (code) => {
+  const { content } = await window.fiKernel.requestExecute({ code }).done;
+  if (content.status !== 'ok') throw new Error(content.traceback?.join('\\n') ?? content.status);
+}"""
+
+_CLOSE = """async (kept) => {
+  const panel = window.jupyterapp.shell.currentWidget;
+  if (!kept) await panel.sessionContext.shutdown();
+  panel.context.model.dirty = false;
+  panel.dispose();
+}"""
+
+_PREPARE = "import torch, anywidget, fi_notebook.session, fi_notebook.ui.explorer, tests.models"
+
+_CLEAN = """
+import ipywidgets
+ipywidgets.Widget.close_all()
+get_ipython().run_line_magic("reset", "-f")
+"""
+
 _RUN_CELL = """async (index) => {
   const panel = window.jupyterapp.shell.currentWidget;
   panel.content.activeCellIndex = index;
@@ -54,13 +89,14 @@ class LabPage:
     """A page that shows JupyterLab."""
 
     def __init__(self, page: Page, url: str) -> None:
-        """Watch the page; Lab is loaded by the first `open`."""
+        """Watch the page; Lab is loaded when a notebook is first opened."""
         self.page = page
         self.url = url
         self.foreign: list[str] = []
         self.console_errors: list[str] = []
         self.name = ""
-        self._loaded = False
+        self._kernel = ""  # one that tests use in turn, where it has been started
+        self._kept = False
         page.route("**/*", self._route)
         page.on("console", self._on_console)
         page.on("pageerror", lambda error: self._on_error(str(error)))
@@ -81,31 +117,48 @@ class LabPage:
         if not any(noise in text for noise in _NOISE):
             self.console_errors.append(text)
 
-    def open(self, name: str) -> None:
-        """Open a notebook of the server's folder and wait for its idle kernel."""
-        if self._loaded:
-            self.execute("docmanager:open", {"path": name, "factory": "Notebook"})
-        else:
-            self.page.goto(f"{self.url}/lab/tree/{name}?reset")
-            self.page.wait_for_function("() => window.jupyterapp?.shell?.currentWidget?.context")
-            self._loaded = True
+    def open(self, name: str, *, warm: bool = False) -> None:
+        """Open a notebook of the server's folder and wait for its idle kernel.
+
+        Args:
+            name: The notebook.
+            warm: Use the kernel that has torch and this package imported already; its
+                names and widgets are those of this notebook alone.
+        """
+        self.load()
+        if warm and not self._kernel:
+            self._kernel = self.page.evaluate(_WARM)
+            self.page.evaluate(_ASK, _PREPARE)
+        self.page.evaluate(_OPEN, [name, self._kernel if warm else ""])
         self.name = name
+        self._kept = warm
         self.wait_idle(name)
+
+    def open_without_kernel(self, name: str) -> None:
+        """Open a notebook as a person does who has no kernel for it."""
+        self.load()
+        self.page.evaluate(_OPEN, [name, ""])
+        self.name, self._kept = name, True
+
+    def load(self) -> None:
+        """Load Lab itself, at the first call."""
+        if not self.page.url.startswith(self.url):
+            self.page.goto(f"{self.url}/lab?reset")
+            self.page.wait_for_function("() => window.jupyterapp?.shell")
 
     def wait_idle(self, name: str) -> None:
         """Wait until the notebook is shown and its kernel is idle."""
         self.page.wait_for_function(_READY, arg=name)
 
     def close(self) -> None:
-        """Shut the notebook's kernel down and close it without saving."""
-        self.page.evaluate(
-            """async () => {
-              const panel = window.jupyterapp.shell.currentWidget;
-              await panel.sessionContext.shutdown();
-              panel.context.model.dirty = false;
-              panel.dispose();
-            }"""
-        )
+        """Close the notebook without saving; its kernel ends, or is cleaned for the next."""
+        if not self.name:
+            return
+        if self._kept and self._kernel:
+            self.wait_idle(self.name)
+            self.page.evaluate(_ASK, _CLEAN)
+        self.page.evaluate(_CLOSE, self._kept)
+        self.name = ""
 
     def execute(self, command: str, arguments: dict[str, Any] | None = None) -> None:
         """Execute one of Lab's commands and wait for it."""
@@ -155,9 +208,10 @@ class LabPage:
         raised = notebooks.errors(self.cells)
         assert not raised, "\n\n".join(raised)
 
-    def explorer(self) -> Locator:
-        """The explorer in the shown notebook; scope every selector to it."""
-        return self.page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .fi-explorer").last
+    def explorer(self, number: int = -1) -> Locator:
+        """An explorer in the shown notebook, the last by default; scope every selector to it."""
+        found = self.page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .fi-explorer")
+        return found.last if number < 0 else found.nth(number)
 
     def assert_quiet(self) -> None:
         """Fail where something left the machine or the console shows an error; forget both."""

@@ -65,7 +65,7 @@ def test_a_replay_waits_for_the_cell_that_runs(explored: LabPage) -> None:
 def test_stop_is_heard_while_a_cell_waits(explored: LabPage) -> None:
     """A long replay ends within a second of Stop, and the waiting cell runs."""
     explorer = primed(explored)
-    explorer.root.get_by_label("steps", exact=True).last.fill("100000")
+    explorer.set_steps(100_000)
     explorer.press("Replay")
     explorer.root.locator(".fi-state[data-state=busy]", has_text="step").wait_for()
     start(explored, len(explored.cells) - 1)

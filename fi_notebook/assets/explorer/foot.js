@@ -2,7 +2,7 @@
 
 import { showPane } from "./choosing.js";
 import { button, copy, h } from "./dom.js";
-import { clip } from "./numbers.js";
+import { clip, plural } from "./numbers.js";
 
 /** @import { MakePane } from "./dom.js" */
 /** @import { Store } from "./store.js" */
@@ -35,8 +35,12 @@ export function footPane(view) {
     const saved = await store.tell("export", { path: "fi-report.html" });
     if (saved) view.say(`saved ${saved.path}`);
   });
+  const armed = button("", () => {
+    showPane(store, "site");
+    view.root.querySelector(".fi-plan")?.scrollIntoView({ block: "nearest" });
+  }, { title: "the plan, below the site" }, "link");
   const live = h("span.steps", null, "steps ", steps);
-  const el = h("div.foot", null, state, why, bar, h("span.fill"), replay, live, stop, reset, code, save, report);
+  const el = h("div.foot", null, state, why, armed, bar, h("span.fill"), replay, live, stop, reset, code, save, report);
   return {
     el,
     update() {
@@ -44,6 +48,9 @@ export function footPane(view) {
       if (state.textContent !== text) state.textContent = text;
       state.dataset.state = kind;
       why.hidden = kind !== "failed";
+      const faults = store.plan.faults.length;
+      armed.hidden = !faults;
+      armed.textContent = `${plural(faults, "fault")} armed`;
       bar.hidden = share === null;
       bar.value = share ?? 0;
       const dead = store.readonly || Boolean(store.lost);
@@ -68,5 +75,6 @@ function stateText(store) {
   }
   if (state !== "idle") return { text: note ? `${state}: ${note}` : state, kind: "busy", share: null };
   if (store.failed) return { text: clip(store.failed.split("\n")[0], 120), kind: "failed", share: null };
+  if (store.stale) return { text: `stale: ${store.stale}; run the step's cell again`, kind: "warn", share: null };
   return { text: note || (store.trace ? "ready" : "idle"), kind: note ? "warn" : "idle", share: null };
 }

@@ -8,6 +8,7 @@ import { focusKeeper, hearKeys } from "./keyboard.js";
 import { redraw } from "./plots.js";
 import { resultPane } from "./result.js";
 import { sitePane } from "./sitepane.js";
+import { watchCells } from "./stale.js";
 import { watchTheme } from "./theme.js";
 import { treePane } from "./treepane.js";
 
@@ -36,12 +37,14 @@ export function mount(store, el) {
   hearKeys(root);
   el.append(root);
   const unwatch = watchTheme(view);
+  const unwatchCells = watchCells(view);
   const sized = new ResizeObserver(() => redraw(view));
   sized.observe(result.el);
   draw_(["hello", "trace", "tree", "plan", "run", "figures", "state", "site", "log", "pane", "tab"]);
   return () => {
     unsubscribe();
     unwatch();
+    unwatchCells();
     sized.disconnect();
     root.remove();
   };

@@ -52,22 +52,33 @@ export function plot(view, name, onclick) {
   return place;
 }
 
-/** @param {View} view @param {(point: any) => void} [onclick] */
+/** Draw a figure, or the newest that came while another was drawn: each is drawn to its end, so
+ * that a page which is told of more than it can draw still shows something.
+ * @param {View} view @param {(point: any) => void} [onclick] */
 export async function draw(view, place, parsed, onclick) {
   place.fiNext = parsed;
+  if (place.fiDrawing) return;
+  place.fiDrawing = true;
   try {
     const library = await plotly(view.store);
     await new Promise(requestAnimationFrame);
-    if (!place.isConnected || place.fiNext !== parsed) return; // another one came meanwhile
-    if (!place.fiPlot) place.replaceChildren();
-    place.style.height = `${parsed.layout.height ?? 300}px`;
-    await library.react(place, parsed.data, marked(place, themed(view, parsed.layout)),
-      { responsive: true, displaylogo: false, displayModeBar: "hover" });
-    place.fiPlot = parsed;
-    if (onclick) place.on("plotly_click", (event) => onclick(event.points[0]));
+    while (place.isConnected && place.fiNext) await drawNext(view, place, library);
+    if (onclick && place.fiPlot) place.on("plotly_click", (event) => onclick(event.points[0]));
   } catch (error) {
     place.replaceChildren(h("div.empty", null, `the figure could not be drawn: ${error}`));
   }
+  place.fiDrawing = false;
+}
+
+/** @param {View} view */
+async function drawNext(view, place, library) {
+  const next = place.fiNext;
+  place.fiNext = null;
+  if (!place.fiPlot) place.replaceChildren();
+  place.style.height = `${next.layout.height ?? 300}px`;
+  await library.react(place, next.data, marked(place, themed(view, next.layout)),
+    { responsive: true, displaylogo: false, displayModeBar: "hover" });
+  place.fiPlot = next;
 }
 
 /** A layout with the line of `markAt`. */
@@ -89,7 +100,7 @@ export async function markAt(view, place, x) {
 export function redraw(view) {
   for (const place of view.root.querySelectorAll(".fi-plot")) {
     if (!place.fiPlot || !place.clientWidth) continue;
-    draw(view, place, place.fiNext);
+    draw(view, place, place.fiNext ?? place.fiPlot);
   }
 }
 

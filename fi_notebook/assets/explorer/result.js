@@ -55,10 +55,15 @@ function outcome(store) {
       run.outcome.detected_by.map((name) => h("span.chip", null, `detected by ${name}`))),
     run.not_injected.map(({ fault, reason }) => h("div.warning", null, `${fault} not injected: ${reason}`)),
     run.error ? h("div.warning", null, run.error) : null,
-    h("div.tiles", null, tile("loss", comparison.loss), tile("gradient norm", comparison.gradient_norm),
+    h("div.tiles", null, tile("loss", comparison.loss), tile(gradientNorm(comparison), comparison.gradient_norm),
       countTile("sites that differ", comparison.diverged, comparison.compared),
       countTile("gradients that differ", comparison.gradients.differing, comparison.gradients.total)),
   ];
+}
+
+/** What is shown as the norm of the gradients: what the optimizer finds. */
+export function gradientNorm({ clipped }) {
+  return clipped ? "gradient norm, after clipping" : "gradient norm";
 }
 
 /** @param {number} total */

@@ -17,6 +17,7 @@ import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
+from fi_notebook.analysis.clipping import clips_gradients
 from fi_notebook.analysis.words import told_apart
 from fi_notebook.core.run import Run, StepRecord
 from fi_notebook.core.words import among
@@ -86,10 +87,15 @@ def _subtitle(run: Run, struck: Sequence[int]) -> str:
 
 def _quantities(run: Run) -> list[_Quantity]:
     """The rows that have a number in them."""
+    clipped = clips_gradients(run.comparison.golden)
     measured = any(np.isfinite(record.parameter_distance) for record in run.faulty)
     rows = [
         _Quantity("loss", lambda record: record.loss, "loss"),
-        _Quantity("gradient norm", lambda record: record.gradient_norm, "gradient_norm"),
+        _Quantity(
+            "gradient norm<br>(after clipping)" if clipped else "gradient norm",
+            lambda record: record.gradient_norm,
+            "gradient_norm",
+        ),
         _Quantity(
             "parameter distance<br>(relative L2)",
             lambda record: record.parameter_distance,
