@@ -10,7 +10,6 @@ nothing else with it.
 from __future__ import annotations
 
 import json
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
@@ -94,7 +93,6 @@ def plan(explorer: Explorer) -> Message:
         {
             "faults": faults,
             "code": plan_code(session.plan),
-            "json": json.dumps(session.plan.to_dict(), indent=2),
             "json": json.dumps(session.plan.to_dict(), indent=2),
             "undo": session.can_undo,
             "redo": session.can_redo,

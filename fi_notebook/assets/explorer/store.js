@@ -27,7 +27,6 @@ export class Store {
     this.run = null;
     this.runs = 0; // how many were told
     this.stale = ""; // what has become of the traced cells since
-    this.stale = ""; // what has become of the traced cells since
     this.failed = ""; // why the last request came to nothing
     this.errors = null;
     /** @type {any} */ this.figures = { figures: {}, texts: {} };

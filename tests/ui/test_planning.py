@@ -1,0 +1,91 @@
+"""The plan in the page: edited in place, loaded, copied."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from fi_notebook.core.fault import FaultPlan
+from fi_notebook.session import Session
+from tests.ui.conftest import Open
+
+
+def test_a_fault_is_edited_in_place(shown: Open, session: Session) -> None:
+    """Its bit and steps are changed in the form: it keeps its name, its place before the other
+    fault, its filters and that it is off; one undo takes the change back.
+    """
+    session.arm("relu*2:0", "bitflip", elements={"index": [0, 3, 1, 2]}, bit=30, phases="forward")
+    session.arm("relu*1:0", "zero")
+    session.set_enabled("f1", False)
+    with shown(session) as bridge:
+        page = bridge.page
+        page.get_by_role("button", name="edit f1").click()
+        page.locator(".fi-title", has_text="relu*2:0").wait_for()
+        bit = page.get_by_role("form", name="fault").get_by_label("bit", exact=True)
+        assert bit.input_value() == "30"
+        assert page.get_by_label("index of the element").input_value() == "0, 3, 1, 2"
+        bit.fill("22")
+        page.get_by_role("form", name="fault").get_by_label("steps", exact=True).fill("0-2")
+        page.get_by_role("button", name="Change f1").click()
+        page.locator(".fi-fault", has_text="bit=22").wait_for()
+        page.get_by_role("button", name="Arm", exact=True).wait_for()
+        changed, other = session.plan
+        assert (changed.id, changed.parameters, str(changed.steps)) == ("f1", {"bit": 22}, "0-2")
+        assert (changed.elements, changed.phases) == ({"index": [0, 3, 1, 2]}, ("forward",))
+        assert not changed.enabled
+        assert other.id == "f2"
+        session.undo()
+        page.locator(".fi-fault", has_text="bit=30").wait_for()
+
+
+def test_an_edit_that_is_left_changes_nothing(shown: Open, session: Session) -> None:
+    """After cancel the form arms a fault of its own again."""
+    session.arm("relu*2:0", "zero")
+    with shown(session) as bridge:
+        page = bridge.page
+        page.get_by_role("button", name="edit f1").click()
+        page.get_by_role("button", name="cancel").click()
+        page.get_by_role("button", name="Arm", exact=True).click()
+        page.locator(".fi-fault").nth(1).wait_for()
+        assert [fault.id for fault in session.plan] == ["f1", "f2"]
+
+
+def test_a_plan_is_saved_and_loaded_in_the_page(
+    shown: Open, session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Saved under a name of one's own, disarmed and loaded again it is the same plan; a file
+    that is not there is told in the footer.
+    """
+    monkeypatch.chdir(tmp_path)
+    session.arm("relu*2:0", "scale", factor=2.0)
+    plan = session.plan
+    with shown(session) as bridge:
+        page = bridge.page
+        page.get_by_label("file of the plan").fill("mine.json")
+        page.get_by_role("button", name="Save injector.json").click()
+        page.get_by_text("saved mine.json").wait_for(state="attached")
+        page.get_by_role("button", name="Reset").click()
+        page.locator(".fi-plan", has_text="nothing is armed").wait_for()
+        page.get_by_role("button", name="Load").click()
+        page.locator(".fi-fault", has_text="scale").wait_for()
+        assert session.plan == plan == FaultPlan.load(tmp_path / "mine.json")
+        page.get_by_label("file of the plan").fill("none.json")
+        page.get_by_role("button", name="Load").click()
+        page.locator(".fi-state[data-state=failed]", has_text="none.json").wait_for()
+        page.get_by_role("button", name="why").click()
+        page.locator(".fi-entry[data-level=error]", has_text="none.json").wait_for()
+        assert session.plan == plan
+
+
+def test_a_plan_is_copied_as_json(shown: Open, session: Session) -> None:
+    """What is copied is what ``injector.json`` would hold."""
+    session.arm("relu*2:0", "zero", elements={"row": 1})
+    with shown(session) as bridge:
+        page = bridge.page
+        page.get_by_role("button", name="copy as JSON").click()
+        page.get_by_role("tab", name="Log").click()
+        entry = page.locator(".fi-entry", has_text="copied")
+        entry.wait_for()
+        assert json.loads(entry.locator("pre").text_content() or "") == session.plan.to_dict()
