@@ -22,7 +22,6 @@ from textwrap import fill
 import numpy as np
 
 from fi_notebook.analysis.clipping import clips_gradients
-from fi_notebook.analysis.clipping import clips_gradients
 from fi_notebook.analysis.course import pairs, relative
 from fi_notebook.analysis.mechanisms import deaths_words, growth_words
 from fi_notebook.analysis.words import excess, told_apart
@@ -230,8 +229,6 @@ def training(run: Run, limit: int = 24) -> str:
     shown = rows if len(rows) <= limit else [*rows[:cut], *gap, *rows[-cut:]]
     body = table(header, shown, right=set(range(len(header))))
     legend = "* a fault struck; distance: relative L2 of all parameters from the golden run"
-    if clips_gradients(run.comparison.golden):
-        legend += "\nthe gradient norm is that after clipping"
     if clips_gradients(run.comparison.golden):
         legend += "\nthe gradient norm is that after clipping"
     missing = len(run.golden) - len(both)
