@@ -7,7 +7,8 @@
 
 `comm.create_comm` gives comms whose messages wait in a queue; the page fetches them
 through one binding and sends its own through another, while the test waits in any of
-playwright's calls. Every console error is kept in ``bridge.errors``.
+playwright's calls. Changes of the widget's state go the same way, in both directions.
+Every console error is kept in ``bridge.errors``.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from unittest import mock
 
 from comm.base_comm import BaseComm
 
+from fi_notebook.ui.plotly_source import plotly_source
+
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, ConsoleMessage, Page
 
@@ -31,18 +34,27 @@ __all__ = ["Bridge", "bridged", "comms"]
 _PAGE = """<!doctype html><meta charset="utf-8"><style id="theme"></style><style id="css"></style>
 <body style="margin:0;padding:8px"><div id="place"></div></body>"""
 
-_START = """async ([state, css]) => {
+_START = """async ([state, css, plotly]) => {
   document.querySelector('#css').textContent = css;
   const heard = {};
-  const model = {
-    get: (name) => state[name], on: (event, hear) => (heard[event] ??= []).push(hear), off() {},
-    send: (content) => window.fiSend(JSON.stringify(content)),
-    widget_manager: { get_model: async () => model },
-  };
+  const tell = (event, ...what) => (heard[event] ?? []).forEach((hear) => hear(...what));
   const bytes = (text) => new DataView(Uint8Array.from(atob(text), (c) => c.charCodeAt(0)).buffer);
+  const shared = { get: () => bytes(plotly) };
+  const set = {};
+  const model = {
+    get: (name) => state[name], off() {},
+    on: (events, hear) => events.split(' ').forEach((event) => (heard[event] ??= []).push(hear)),
+    set: (name, value) => { state[name] = set[name] = value; },
+    save_changes: () => window.fiSend(JSON.stringify({ set })),
+    send: (content) => window.fiSend(JSON.stringify(content)),
+    widget_manager: { get_model: async (id) => id === state._plotly ? shared : model },
+  };
   const pull = async () => {
     for (const [content, buffers] of await window.fiPull()) {
-      for (const hear of heard['msg:custom'] ?? []) hear(content, buffers.map(bytes));
+      if (content.update) {
+        Object.assign(state, content.update);
+        Object.keys(content.update).forEach((name) => tell(`change:${name}`));
+      } else tell('msg:custom', content, buffers.map(bytes));
     }
     setTimeout(pull, 5);
   };
@@ -50,7 +62,7 @@ _START = """async ([state, css]) => {
   const widget = (await import(url)).default;
   window.fiModel = heard;
   window.fiShow = (place) => widget.render({ model, el: place });
-  await widget.initialize({ model });
+  await widget.initialize?.({ model });
   await window.fiShow(document.querySelector('#place'));
   pull();
 }"""
@@ -69,10 +81,12 @@ class _Comm(BaseComm):
         buffers: Any = None,
         **keys: Any,
     ) -> None:
-        """Keep the custom messages, in order."""
+        """Keep custom messages and changes of the state, in order."""
         if msg_type == "comm_msg" and data.get("method") == "custom":
             encoded = [base64.b64encode(bytes(each)).decode() for each in buffers or []]
             self.waiting.put((data["content"], encoded))
+        elif msg_type == "comm_msg" and data.get("method") == "update":
+            self.waiting.put(({"update": data["state"]}, []))
 
 
 class Bridge:
@@ -95,9 +109,10 @@ class Bridge:
     def show(self, widget: Any) -> None:
         """Show a widget in the page."""
         self._widget = widget
-        state = {name: widget.get_state(name)[name] for name in ("_esm", "_key", "_control")}
+        state = {name: value for name, value in widget.get_state().items() if name != "layout"}
+        source = base64.b64encode(plotly_source()._deflated).decode()
         self.page.set_content(_PAGE)
-        self.page.evaluate(_START, [state, widget.get_state("_css")["_css"]])
+        self.page.evaluate(_START, [state, state.pop("_css"), source])
 
     def _said(self, message: ConsoleMessage) -> None:
         if message.type == "error":
@@ -118,6 +133,8 @@ class Bridge:
         content = json.loads(text)
         self.sent.append(content)
         data = {"method": "custom", "content": content}
+        if "set" in content:
+            data = {"method": "update", "state": content["set"], "buffer_paths": []}
         self._widget.comm.handle_msg({"content": {"data": data}, "buffers": []})
 
     def lose_next(self) -> None:

@@ -66,7 +66,7 @@ function mountWatch(model, el) {
     fill(alerts, alertsOf(frame));
     fill(last, lastStep(frame));
     choice.value = model.get("statistic");
-    if (text) await draw(view, place, merged(JSON.parse(text), frame.points ?? {}));
+    if (text) draw(view, place, merged(JSON.parse(text), frame.points ?? {}));
   });
   const lost = () => {
     gone = true;
