@@ -133,7 +133,7 @@ def progress(payload: Mapping[str, Any], seconds: float = 0.0) -> dict[str, Any]
     text = f"{payload.get('run', '')} step {step + 1} of {steps_}, {payload.get('phase', '')}"
     left = seconds * (2 * steps_ - done) / done if done else 0.0
     if left >= 1:
-        text += f", {left:.0f} s left"
+        text += f", {left:.0f} s left" if left < 100 else f", {left / 60:.0f} min left"
     return {"done": done, "total": 2 * steps_, "text": text}
 
 

@@ -29,6 +29,7 @@ from tests.ui.bridge import bridged
 __all__ = ["STATES", "take"]
 
 WIDTHS = (600, 1000, 1600)
+_TIMEOUT_MS = 60_000
 
 _NOTEBOOK = """(text) => {
   const place = document.querySelector('#place');
@@ -183,6 +184,7 @@ def take(browser: Any, folder: Path, state: str, width: int, *, dark: bool) -> P
     make, lead = STATES[state]
     path = folder / f"{state}-{width}-{'dark' if dark else 'light'}.png"
     with bridged(browser, width=width, height=700, dark=dark) as bridge:
+        bridge.page.set_default_timeout(_TIMEOUT_MS)
         explorer = Explorer(make())
         if state == "stale":
             _pretend_cells(explorer.session)

@@ -220,6 +220,8 @@ def test_progress_says_what_is_left() -> None:
     shown = publish.progress(event, seconds=10)
     assert shown["done"] / shown["total"] == 0.25
     assert shown["text"] == "golden step 1 of 1, forward, 30 s left"
+    shown = publish.progress(event, seconds=60)
+    assert shown["text"] == "golden step 1 of 1, forward, 3 min left"
 
 
 def test_a_long_training_is_thinned() -> None:

@@ -63,7 +63,7 @@ function outcome(store) {
 
 /** What is shown as the norm of the gradients: what the optimizer finds. */
 export function gradientNorm({ clipped }) {
-  return clipped ? "gradient norm, after clipping" : "gradient norm";
+  return clipped ? "gradient norm, clipped" : "gradient norm";
 }
 
 /** @param {number} total */

@@ -12,7 +12,7 @@ function livePlot(view, records) {
     x: rows.map((each) => each.step), y: rows.map((each) => number(each.loss)) });
   view.live ??= h("div.plot", { role: "figure", "aria-label": "loss so far" });
   draw(view, view.live, { data: [line("golden", records.golden, "#7a828e"), line("faulty", records.faulty, "#e8590c")],
-    layout: { height: 260, title: { text: "loss so far" }, xaxis: { title: { text: "step" } } } });
+    layout: { height: 260, margin: { t: 44 }, title: { text: "loss so far" }, showlegend: true, xaxis: { title: { text: "step" } } } });
   return view.live;
 }
 
