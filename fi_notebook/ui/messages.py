@@ -110,6 +110,7 @@ REQUESTS: Mapping[str, Mapping[str, Field]] = {
     "trace": {},
     "plan_sweep": _SWEEP,
     "sweep": _SWEEP,
+    "arm_injection": {"number": _NUMBER},
     "stop": {},
     "save": {"path": _TEXT},
     "load": {"path": _TEXT},
@@ -161,10 +162,17 @@ def parse(content: object) -> Request:
         raise MessageError(f"no message {kind!r}{did_you_mean(str(kind), REQUESTS)}")
     if not _is(number, (int,)):
         raise MessageError(f"{kind}: id is a whole number, not {number!r}")
-    if len(json.dumps(content)) > LARGEST_REQUEST:
+    if _length(kind, content) > LARGEST_REQUEST:
         raise MessageError(f"{kind}: longer than {LARGEST_REQUEST} bytes")
     given = {key: value for key, value in content.items() if key not in ("kind", "id")}
     return Request(kind, number, _checked(kind, given))
+
+
+def _length(kind: str, content: Mapping[str, Any]) -> int:
+    try:
+        return len(json.dumps(content))
+    except RecursionError:
+        raise MessageError(f"{kind}: it is nested too deeply to be understood") from None
 
 
 def _checked(kind: str, given: Mapping[str, Any]) -> dict[str, Any]:
