@@ -84,7 +84,7 @@ async function drawNext(view, place, library) {
 /** A layout with the line of `markAt`. */
 function marked(place, layout) {
   if (place.fiMark === undefined) return layout;
-  const line = { type: "line", x0: place.fiMark, x1: place.fiMark, yref: "paper", y0: 0, y1: 1, line: { width: 1.5, dash: "dot" } };
+  const line = { type: "line", x0: place.fiMark, x1: place.fiMark, yref: "paper", y0: 0, y1: 1, line: { color: "#8a8f98", width: 1.5, dash: "dot" } };
   return { ...layout, shapes: [...(layout.shapes ?? []), line] };
 }
 

@@ -115,9 +115,11 @@ function statistics(store, row) {
     STATISTICS.map((name) => [name, store.trace.columns[name][row]]));
   const numel = store.shapeOf(row).reduce((a, b) => a * b, 1);
   if (stats.zeros < 0) return h("div.empty", null, "no statistics were taken here");
+  const finite = numel > stats.nan + stats.posinf + stats.neginf;
+  const over = (name) => (finite ? figure(stats[name]) : h("span.num", { title: "no element is finite" }, "–"));
   const cell = (name, value, bad) => h("div.stat", { "data-bad": bad }, h("span.key", null, name), value);
   return h("div.stats", { role: "group", "aria-label": "statistics" },
-    ["min", "max", "mean", "std", "norm"].map((name) => cell(name, figure(stats[name]))),
+    ["min", "max", "mean", "std", "norm"].map((name) => cell(name, over(name))),
     [["NaN", stats.nan], ["+Inf", stats.posinf], ["−Inf", stats.neginf]].map(([name, n]) => cell(name, count(n), n > 0)),
     cell("zeros", h("span.num", { title: `${stats.zeros} of ${numel}` }, numel ? `${short((100 * stats.zeros) / numel)} %` : "–")),
     cell("elements", count(numel)));
