@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, inf, isfinite, isnan
 
 import numpy as np
 
@@ -58,10 +58,10 @@ def pairs(
 
 def relative(golden: float, faulty: float) -> float:
     """``|faulty - golden| / |golden|``; 0 where both are the same, NaN included."""
-    if golden == faulty or (np.isnan(golden) and np.isnan(faulty)):
+    if golden == faulty or (isnan(golden) and isnan(faulty)):
         return 0.0
     apart = abs(faulty - golden)
-    return float(apart / abs(golden)) if golden and np.isfinite(apart) else float("inf")
+    return float(apart / abs(golden)) if golden and isfinite(apart) else inf
 
 
 def follow(

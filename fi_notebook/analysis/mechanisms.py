@@ -307,12 +307,11 @@ def _lived_on(comparison: Comparison) -> bool:
 def growth_words(comparison: Comparison) -> str:
     """Where the error grew most and by how much, as a clause; ``""`` where it never did."""
     columns = comparison.columns
-    growth = np.where(
-        columns["effect"] == EFFECTS.index("amplified"),
-        np.nan_to_num(columns["growth"], posinf=np.inf),
-        0.0,
-    )
-    if not len(growth) or not growth.max() > 1:
+    amplified = columns["effect"] == EFFECTS.index("amplified")
+    if not amplified.any():
+        return ""
+    growth = np.where(amplified, np.nan_to_num(columns["growth"], posinf=np.inf), 0.0)
+    if not growth.max() > 1:
         return ""
     row = int(growth.argmax())
     after, factor = float(columns["relative_l2"][row]), float(growth[row])

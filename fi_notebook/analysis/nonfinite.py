@@ -9,6 +9,7 @@ of a `Tolerance`.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from math import isfinite
 
 import numpy as np
 
@@ -73,7 +74,7 @@ def _add(shown: dict[int, list[str]], step: int, text: str) -> None:
 
 
 def _is_new(golden: float, faulty: float) -> bool:
-    return bool(np.isfinite(golden) and not np.isfinite(faulty))
+    return isfinite(golden) and not isfinite(faulty)
 
 
 def _became(name: str, golden: float, faulty: float) -> str:
