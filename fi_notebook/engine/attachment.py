@@ -133,9 +133,11 @@ class Attachment:
 
     def _begin_step(self, step: int) -> None:
         self._begins(step)
-        if self._sees(step):
+        seen, in_place = self._sees(step), is_compiled_in_place(self._watch.table.model)
+        self._watch.scope.looks_inside = seen or in_place
+        if seen:
             self._enter()
-        elif not is_compiled_in_place(self._watch.table.model):
+        elif not in_place:
             self._leave()
 
     def _on_update(self, optimizer: Optimizer) -> None:
@@ -144,12 +146,12 @@ class Attachment:
         self._restack()
         if is_compiled_in_place(self._watch.table.model):
             clock.count_hidden_step(optimizer)
+            self.prepare(clock.step + 1)
         elif not clock.begun:
             self._warn(
                 "an optimizer of the model stepped and no training forward of it was seen; "
                 "where a compiled function runs the model, compile the model instead"
             )
-        self.prepare(clock.step + 1)
 
     # the mode
 

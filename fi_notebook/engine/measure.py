@@ -18,7 +18,15 @@ from fi_notebook.engine.ruler import QUICK, QUICK_BLOCK, Ruler
 from fi_notebook.engine.storages import is_dense
 from fi_notebook.engine.store import Kept, sampled
 
-__all__ = ["EQUAL", "Measure", "compare_kept", "difference", "differences", "measure"]
+__all__ = [
+    "EQUAL",
+    "Measure",
+    "compare_kept",
+    "difference",
+    "differences",
+    "measure",
+    "squared_distance",
+]
 
 
 class Measure(NamedTuple):
@@ -224,6 +232,16 @@ def difference(name: str, golden: torch.Tensor, faulty: torch.Tensor) -> Differe
         golden=float(golden) if scalar else math.nan,
         faulty=float(faulty) if scalar else math.nan,
     )
+
+
+def squared_distance(golden: torch.Tensor, faulty: torch.Tensor) -> float:
+    """Sum of squares of all differences, in float64; NaN and Inf come through."""
+    golden, faulty = dense(golden).detach(), dense(faulty).detach()
+    if equal_bits(golden, faulty):
+        return 0.0
+    size = QUICK_BLOCK if golden.device.type == "cpu" else _LARGE_BLOCK
+    pairs = zip(*(flat.split(size) for flat in _flat(golden, faulty)), strict=True)
+    return sum(float((wide(b) - wide(a)).square().sum()) for a, b in pairs)
 
 
 def dense(tensor: torch.Tensor) -> torch.Tensor:

@@ -3,10 +3,18 @@
 Modules are compared by identity, so a deep copy of the model (an EMA) is not the
 model. The hooks are global, never on instances, so the model can be copied and saved
 while they are on. A shared module is pushed once per call and answers to all names.
+
+Where nobody asks what happens inside the model (`ModuleScope.looks_inside`), an outermost
+training forward is counted as it begins, and the hooks are off until it ends; while it runs,
+and only then, its own module has a hook, which puts them on again.
+
+Limits: of a forward that a KeyboardInterrupt ended the hooks are back when an optimizer of
+the model steps or gradients are cleared.
 """
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections import Counter
 from collections.abc import Callable
@@ -16,6 +24,9 @@ from typing import Any
 import torch
 from torch import nn
 from torch.nn.modules.module import (
+    _global_forward_hooks,
+    _global_forward_hooks_always_called,
+    _global_forward_pre_hooks,
     register_module_forward_hook,
     register_module_forward_pre_hook,
 )
@@ -24,6 +35,13 @@ from fi_notebook.core.site import LOSS_FUNCTION, OUTSIDE
 from fi_notebook.core.trace import ModuleInfo
 
 __all__ = ["ModuleScope", "ModuleTable", "Scope"]
+
+_HOOKS: tuple[dict[int, Any], ...] = (
+    _global_forward_pre_hooks,
+    _global_forward_hooks,
+    _global_forward_hooks_always_called,
+)
+"""Where torch keeps the hooks of all modules."""
 
 
 class ModuleTable:
@@ -101,6 +119,9 @@ class ModuleScope:
         entering: Called before an outermost forward of the model, with the module;
             says whether its calls take numbers of the step.
         left: Called after that forward, with whether its calls took numbers.
+
+    Attributes:
+        looks_inside: Whether it is asked what runs inside outermost forwards.
     """
 
     def __init__(
@@ -114,10 +135,13 @@ class ModuleScope:
         self.calls: Counter[tuple[int, bool]] = Counter()
         self.entered = False
         self.wrapped = False
+        self.looks_inside = True
         self._entering = entering
         self._left = left
         self._stacks: dict[int, list[Scope]] = {}
         self._handles: list[Any] = []
+        self._aside: _Aside | None = None
+        self._left_over: list[Any] = []
 
     def install(self) -> None:
         """Put the global hooks on."""
@@ -133,8 +157,24 @@ class ModuleScope:
 
     def pause(self) -> None:
         """Take the hooks off until they are put on again; what is running is kept."""
+        self.come_back()
+        self._clear_up()
         while self._handles:
             self._handles.pop().remove()
+
+    def come_back(self) -> None:
+        """Put the hooks on again that are off while a forward runs."""
+        if self._aside is not None:
+            aside, self._aside = self._aside, None
+            self._left_over.append(aside.end())
+            if sys.exc_info()[0] is None:  # else torch may be walking through them just now
+                self._clear_up()
+            self._left(True)
+
+    def _clear_up(self) -> None:
+        """Take hooks of modules off whose forward has ended."""
+        while self._left_over:
+            self._left_over.pop().remove()
 
     @property
     def top(self) -> Scope | None:
@@ -154,9 +194,15 @@ class ModuleScope:
         if row == 0 and not (len(stack) == 1 and stack[0].wrapper):
             stack.clear()  # what is left was interrupted: the root does not call itself
         node = torch._C._current_autograd_node()
-        counted = stack[-1].counted if stack else node is not None or self._entering(module)
+        outermost = not stack and node is None
+        counted = self._entering(module) if outermost else not stack or stack[-1].counted
         self.entered = True
         self.wrapped |= wrapper
+        if self._left_over:
+            self._clear_up()
+        if outermost and counted and not (self.looks_inside or wrapper) and _nobody_else_hooks():
+            self._aside = _Aside(self, module, self._handles)
+            return
         self.calls[row, counted] += not wrapper
         stack.append(Scope(row, self.calls[row, counted], node, counted, wrapper))
 
@@ -170,3 +216,44 @@ class ModuleScope:
         scope = stack.pop()
         if not stack and scope.node is None:
             self._left(scope.counted)
+
+
+class _Aside:
+    """The hooks of a scope, off while a forward runs; as a hook of its module, their return.
+
+    A copy of the model that is made meanwhile gets a hook that does nothing.
+    """
+
+    def __init__(self, scope: ModuleScope, module: nn.Module, handles: list[Any]) -> None:
+        """Take them off."""
+        self._scope, self._module = scope, module
+        self._off = [
+            (hooks, handle.id, hooks.pop(handle.id))
+            for handle in handles
+            for hooks in _HOOKS
+            if handle.id in hooks
+        ]
+        self._handle = module.register_forward_hook(self, always_call=True)
+
+    def __call__(self, module: nn.Module, _inputs: Any, _output: Any) -> None:
+        """The forward ended."""
+        if module is self._module and self._scope._aside is self:
+            self._scope.come_back()
+
+    def __deepcopy__(self, _memo: Any) -> Any:
+        return _nothing
+
+    def end(self) -> Any:
+        """Put them on; gives what takes the module's own hook off."""
+        for hooks, number, hook in self._off:
+            hooks[number] = hook
+        return self._handle
+
+
+def _nothing(_module: nn.Module, _inputs: Any, _output: Any) -> None:
+    """The hook of a copy."""
+
+
+def _nobody_else_hooks() -> bool:
+    """Whether a single scope has put hooks on all modules: else they are called anyway."""
+    return all(len(hooks) <= 1 for hooks in _HOOKS)

@@ -23,9 +23,11 @@ __all__ = [
     "Output",
     "Schema",
     "outputs",
+    "outputs_by",
     "replaced",
     "schema_of",
     "written",
+    "written_by",
 ]
 
 MUTATES_ANYWAY = {
@@ -117,7 +119,11 @@ def _kind(alias: Any) -> str:
 
 def written(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
     """The arguments that a call writes, in the order of its schema."""
-    schema = schema_of(func)
+    return written_by(schema_of(func), args, kwargs)
+
+
+def written_by(schema: Schema, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
+    """The same where the schema is at hand."""
     if not schema.written:
         return []
     given = dict(zip(schema.arguments, args, strict=False)) | kwargs
@@ -126,14 +132,20 @@ def written(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]
 
 def outputs(func: Any, args: Sequence[Any], kwargs: dict[str, Any], result: Any) -> list[Output]:
     """Every tensor that a call gave, in order."""
-    schema = schema_of(func)
+    return outputs_by(schema_of(func), args, kwargs, result)
+
+
+def outputs_by(
+    schema: Schema, args: Sequence[Any], kwargs: dict[str, Any], result: Any
+) -> list[Output]:
+    """The same where the schema is at hand."""
     if schema.collective:
-        return [o for value in written(func, args, kwargs) for o in _each(value, 0, IN_PLACE)]
+        return [o for value in written_by(schema, args, kwargs) for o in _each(value, 0, IN_PLACE)]
     if isinstance(result, torch.Tensor):  # by far the most frequent
         kind = schema.kinds[0] if schema.kinds else FUNCTIONAL
         return [Output(result, 0, None, kind)]
     if result is None:
-        given = written(func, args, kwargs)
+        given = written_by(schema, args, kwargs)
         return [o for n, value in enumerate(given) for o in _each(value, n, IN_PLACE)]
     if not isinstance(result, (tuple, list)):
         return []

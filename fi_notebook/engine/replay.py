@@ -15,6 +15,7 @@ import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -155,6 +156,11 @@ class StepResult:
     remembered: Memory | None = None
     memory: Mapping[str, Any] = field(default_factory=dict)
 
+    @cached_property
+    def gradient_norm(self) -> float:
+        """Euclidean norm of all gradients; asked for when they are all there."""
+        return euclidean_norm(list(self.gradients.values()))
+
     def shrink(self, *, parameters: bool) -> None:
         """Let go of what is asked of the compared and the last step only.
 
@@ -173,7 +179,7 @@ class StepResult:
         return StepRecord(
             step=step,
             loss=math.nan if self.loss is None else float(self.loss.detach().double().real),
-            gradient_norm=euclidean_norm(list(self.gradients.values())),
+            gradient_norm=self.gradient_norm,
             parameter_norm=euclidean_norm(parameters),
         )
 

@@ -74,6 +74,7 @@ class StepClock:
         self._handles: list[Any] = []
         self.on_optimizer: Callable[[Optimizer], None] | None = None
         self.on_update: Callable[[Optimizer], None] | None = None
+        self.on_cleared: Callable[[], None] | None = None
 
     def install(self) -> None:
         """Watch the optimizers and ``zero_grad``."""
@@ -207,6 +208,8 @@ class StepClock:
         """Take note that the gradients of some parameters were cleared."""
         if not self._stepping and self._are_mine(parameters):
             self._due = self.begun
+            if self.on_cleared is not None:
+                self.on_cleared()
 
 
 _clocks: WeakSet[StepClock] = WeakSet()  # registry: who is told of zero_grad

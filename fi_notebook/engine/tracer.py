@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -29,12 +29,15 @@ from fi_notebook.engine.intercept import BACKWARD, FOLDED, OPTIMIZER, OTHER, Cal
 from fi_notebook.engine.looks import Looks
 from fi_notebook.engine.masking import Masking
 from fi_notebook.engine.outputs import (
+    FUNCTIONAL,
     IN_PLACE,
     VIEW,
     WORKSPACES,
     Output,
-    outputs,
-    written,
+    Schema,
+    outputs_by,
+    schema_of,
+    written_by,
 )
 from fi_notebook.engine.stats import dtype_name, without_statistics
 from fi_notebook.engine.storages import StorageMap, storage_of, tensors_in
@@ -44,8 +47,8 @@ from fi_notebook.engine.unwritten import Unwritten
 __all__ = ["Recorder", "site_key"]
 
 _FLAG = {name: 1 << bit for bit, name in enumerate(FLAGS)}
+_IN_PLACE, _VIEW = _FLAG["in place"], _FLAG["view"]
 _CALL_FIELDS = tuple(CALL_COLUMNS)
-_SAME = ("detach", "alias")
 _DESCRIBED = ("call", "output", "index", "dtype", "shape", "parameter")
 
 
@@ -55,6 +58,20 @@ class _Numbering(dict[Any, int]):
     def __missing__(self, key: Any) -> int:
         self[key] = len(self)
         return self[key]
+
+
+class _Fixed(NamedTuple):
+    """What is the same for every call of an operator overload; holds it, so its id stays."""
+
+    func: Any
+    op: int
+    overload: int
+    schema: Schema
+    flags: int
+    moves: bool
+    draws: bool
+    folded: bool
+    workspaces: tuple[int, ...]
 
 
 class Recorder:
@@ -88,6 +105,7 @@ class Recorder:
         self._offsets, self._inputs = [0], list[int]()
         self._ops, self._overloads = _Numbering(), _Numbering()
         self._parameters, self._dtypes, self._shapes = _Numbering(), _Numbering(), _Numbering()
+        self._fixed: dict[int, _Fixed] = {}
         self._views: StorageMap[list[int]] = StorageMap()
         self._unsafe: set[int] = set()
         self._read: list[torch.Tensor] = []
@@ -123,18 +141,20 @@ class Recorder:
         """Write down the call and its outputs; gives the result back as it is."""
         self._inputs += self._pending
         self._offsets.append(len(self._inputs))
-        made = outputs(call.func, call.args, call.kwargs, result)
+        fixed = self._fixed.get(id(call.func)) or self._learn(call)
+        made = outputs_by(fixed.schema, call.args, call.kwargs, result)
         first = len(self._sites)
-        final = not is_collective(call.op) or is_final(call.op, result)
-        seen = [self._site(call, output, final=final) for output in made]
+        final = not fixed.moves or is_final(call.op, result)
+        seen = [self._site(call, fixed, output, final=final) for output in made]
         if self._masking is not None:
             self._mask(call, made, range(first, len(self._sites)))
-        self._note_writes(call, made, first, seen)
-        self._note_draw(call)
+        self._note_writes(call, fixed, made, first, seen)
+        if fixed.draws:
+            self._note_draw(call)
         self._calls.append(
             (
-                self._ops[call.op],
-                self._overloads[call.overload],
+                fixed.op,
+                fixed.overload,
                 call.number,
                 call.counted,
                 call.phase,
@@ -144,19 +164,36 @@ class Recorder:
                 call.stack,
                 -1 if call.cause is None else call.cause.row,
                 self._parameters[call.parameter] if call.parameter else -1,
-                _flags(call, made),
+                fixed.flags | _flags(call, made),
                 first,
                 call.micro_batch,
             )
         )
+        self._read = []  # what is held is not given away: autograd would copy it
         return result
+
+    def _learn(self, call: Call) -> _Fixed:
+        """What is the same for every call of an operator; kept by id, as hashing is slow."""
+        flags = _FLAG["collective"] if "c10d" in call.op else 0
+        fixed = self._fixed[id(call.func)] = _Fixed(
+            func=call.func,
+            op=self._ops[call.op],
+            overload=self._overloads[call.overload],
+            schema=schema_of(call.func),
+            flags=flags | (_FLAG["folded"] if call.op in FOLDED else 0),
+            moves=is_collective(call.op),
+            draws=torch.Tag.nondeterministic_seeded in getattr(call.func, "tags", ()),
+            folded=call.op in FOLDED and call.op != "lift_fresh",
+            workspaces=WORKSPACES.get(call.op, ()),
+        )
+        return fixed
 
     def _mask(self, call: Call, made: list[Output], rows: range) -> None:
         assert self._masking is not None  # asked by the caller
         if all(row in self._looks.measures for row in rows):
             self._masking.after(call, made, rows)
 
-    def _site(self, call: Call, output: Output, *, final: bool) -> bool:
+    def _site(self, call: Call, fixed: _Fixed, output: Output, *, final: bool) -> bool:
         """Write an output down; says whether its values are known from now on."""
         tensor = output.tensor
         parameter = self._parameter(call, output)
@@ -165,26 +202,30 @@ class Recorder:
                 len(self._calls),
                 output.output,
                 -1 if output.index is None else output.index,
-                self._dtypes[dtype_name(tensor.dtype)],
-                self._shapes[tuple(tensor.shape)],
+                self._dtypes[tensor.dtype],
+                self._shapes[tensor.shape],
                 self._parameters[parameter] if parameter else -1,
             )
         )
         by_chance = self._unwritten.holds(call.op, output)
         if self._looks.idle:
             return False
-        bare = by_chance or not final or output.output in WORKSPACES.get(call.op, ())
-        folded = call.op in FOLDED and call.op != "lift_fresh"
         return self._looks.look(
-            site_key(call, output), output, self._read, bare=bare, folded=folded
+            site_key(call, output),
+            output,
+            self._read,
+            bare=by_chance or not final or output.output in fixed.workspaces,
+            folded=fixed.folded,
         )
 
     def _parameter(self, call: Call, output: Output) -> str:
-        scope = self.watch.parameters
-        if call.phase == OPTIMIZER and not call.parameter:
-            self._place_later(output)
-        if call.phase not in (OPTIMIZER, OTHER) or not call.parameter:
+        if call.phase not in (OPTIMIZER, OTHER):
             return call.parameter
+        if not call.parameter:
+            if call.phase == OPTIMIZER:
+                self._place_later(output)
+            return ""
+        scope = self.watch.parameters
         if output.index is None:
             scope.inherit(output.tensor, call.parameter)
             return call.parameter
@@ -217,7 +258,9 @@ class Recorder:
             sites["parameter"][row] = calls["parameter"][call] = self._parameters[name]
             calls["module"][call] = table.owner(scope.parameters[name])
 
-    def _note_writes(self, call: Call, made: list[Output], first: int, seen: list[bool]) -> None:
+    def _note_writes(
+        self, call: Call, fixed: _Fixed, made: list[Output], first: int, seen: list[bool]
+    ) -> None:
         """Remember who made each storage, and which views are written later."""
         row, makers = len(self._calls), self._looks.makers
         for number, output in enumerate(made):
@@ -230,16 +273,17 @@ class Recorder:
                     self._views.set(output.tensor, [row])
                 else:
                     views.append(row)
+        if not fixed.schema.written:
+            return
         done = call.phase in (OPTIMIZER, OTHER) or bool(call.parameter)
-        for tensor in tensors_in(written(call.func, call.args, call.kwargs)):
+        for tensor in tensors_in(written_by(fixed.schema, call.args, call.kwargs)):
             makers.wrote(tensor)
             if not done:  # after an update or an accumulation views of before are done with
                 self._unsafe.update(self._views.get(tensor) or ())
 
     def _note_draw(self, call: Call) -> None:
-        if torch.Tag.nondeterministic_seeded in getattr(call.func, "tags", ()):
-            state = hashlib.sha256(torch.get_rng_state().numpy().tobytes()).hexdigest()[:16]
-            self.draws.append((f"{call.op}*{call.number}", state))
+        state = hashlib.sha256(torch.get_rng_state().numpy().tobytes()).hexdigest()[:16]
+        self.draws.append((f"{call.op}*{call.number}", state))
 
     def trace(
         self,
@@ -271,8 +315,8 @@ class Recorder:
             modules=tuple(self.watch.table.infos),
             parameters=tuple(self._parameters),
             stacks=stacks,
-            dtypes=tuple(self._dtypes),
-            shapes=tuple(self._shapes),
+            dtypes=tuple(map(dtype_name, self._dtypes)),
+            shapes=tuple(map(tuple, self._shapes)),
             sources=sources.sources(),
         )
         return Trace(
@@ -316,11 +360,12 @@ class Recorder:
 
 
 def _flags(call: Call, made: list[Output]) -> int:
-    flags = _FLAG["in place"] if any(o.kind == IN_PLACE for o in made) else 0
-    flags |= _FLAG["view"] if any(o.kind == VIEW for o in made) else 0
-    flags |= _FLAG["collective"] if "c10d" in call.op else 0
-    flags |= _FLAG["folded"] if call.op in FOLDED else 0
-    return flags | (_FLAG["ambiguous"] if call.ambiguous else 0)
+    """The flags of a call that are not its operator's."""
+    flags = _FLAG["ambiguous"] if call.ambiguous else 0
+    for output in made:
+        if output.kind != FUNCTIONAL:
+            flags |= _IN_PLACE if output.kind == IN_PLACE else _VIEW
+    return flags
 
 
 def site_key(call: Call, output: Output) -> SiteKey:

@@ -59,6 +59,7 @@ class Watch:
         self.optimizer_ends: list[Callable[[Optimizer], None]] = []
         clock.on_optimizer = self._enter_optimizer
         clock.on_update = self._leave_optimizer
+        clock.on_cleared = self.scope.come_back
 
     def install(self) -> None:
         """Put the hooks of the scope and the clock on."""
@@ -110,6 +111,7 @@ class Watch:
         self.after_forward, self.after_backward = counted, False
 
     def _enter_optimizer(self, optimizer: Optimizer) -> None:
+        self.scope.come_back()
         self.parameters.stale = True
         for listener in self.optimizer_begins:
             listener(optimizer)

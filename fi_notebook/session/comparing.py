@@ -23,7 +23,7 @@ from fi_notebook.analysis.compare import build
 from fi_notebook.core.run import Comparison, Difference
 from fi_notebook.core.trace import Trace
 from fi_notebook.core.words import agreed, counted
-from fi_notebook.engine.measure import difference, differences, wide
+from fi_notebook.engine.measure import difference, differences, squared_distance
 from fi_notebook.engine.replay import Setup, StepResult, TrainingState
 from fi_notebook.engine.stats import euclidean_norm
 from fi_notebook.session.golden import settings
@@ -151,8 +151,8 @@ def _loss(golden: StepResult, faulty: StepResult) -> Difference:
 
 
 def _gradient_norm(golden: StepResult, faulty: StepResult) -> Difference:
-    norms = [euclidean_norm(list(result.gradients.values())) for result in (golden, faulty)]
-    return difference("gradient norm", *(torch.tensor(n, dtype=torch.float64) for n in norms))
+    norms = [torch.tensor(run.gradient_norm, dtype=torch.float64) for run in (golden, faulty)]
+    return difference("gradient norm", *norms)
 
 
 @_disable_current_modes()
@@ -167,5 +167,5 @@ def distance(golden: TrainingState | None, faulty: StepResult) -> float:
         for name, value in golden.parameters.items()
         if name in faulty.state.parameters
     ]
-    apart = euclidean_norm([wide(b) - wide(a) for a, b in pairs if a.shape == b.shape])
+    apart = math.sqrt(sum(squared_distance(a, b) for a, b in pairs if a.shape == b.shape))
     return apart / (euclidean_norm([a for a, _ in pairs]) or 1.0)
