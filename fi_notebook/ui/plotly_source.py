@@ -10,7 +10,6 @@ anybody being asked.
 from __future__ import annotations
 
 import zlib
-from functools import cache
 
 import ipywidgets
 import traitlets
@@ -26,7 +25,11 @@ class PlotlySource(ipywidgets.Widget):
     _deflated = traitlets.Bytes().tag(sync=True)
 
 
-@cache
 def plotly_source() -> PlotlySource:
-    """The one of this kernel."""
-    return PlotlySource(_deflated=zlib.compress(assets.plotly_source().encode(), 6))
+    """The one of this kernel; another one where somebody closed it."""
+    if not _SOURCES or _SOURCES[-1].comm is None:
+        _SOURCES[:] = [PlotlySource(_deflated=zlib.compress(assets.plotly_source().encode(), 6))]
+    return _SOURCES[-1]
+
+
+_SOURCES: list[PlotlySource] = []  # registry: the one of this kernel
