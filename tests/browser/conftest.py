@@ -16,7 +16,7 @@ from tests.tools import notebooks
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, ViewportSize
 
-_TIMEOUT_MS = 20_000
+_TIMEOUT_MS = 60_000
 _NUMBERS = pytest.StashKey[list[Measured]]()
 _VIEWPORT: ViewportSize = {"width": 1400, "height": 1000}
 

@@ -28,8 +28,18 @@ class Explorer:
 
     def __init__(self, lab: LabPage, number: int = -1) -> None:
         """Find it, the last by default, and wait until its tree is there."""
-        self.root = lab.explorer(number)
-        self.tree = self.root.get_by_role("treegrid")
+        self._look_at(lab.explorer(number))
+
+    @classmethod
+    def of(cls, root: Locator) -> Explorer:
+        """The explorer in this element of any page, such as a saved report's."""
+        made = cls.__new__(cls)
+        made._look_at(root)
+        return made
+
+    def _look_at(self, root: Locator) -> None:
+        self.root = root
+        self.tree = root.get_by_role("treegrid")
         self.tree.wait_for()
 
     def view(self, name: str) -> None:

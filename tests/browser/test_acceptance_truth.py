@@ -192,6 +192,8 @@ def test_an_alert_leads_to_the_logarithm_of_zero(show: Callable[..., LabPage]) -
     explorer.pane("site").get_by_role("heading", name="log*1:0").wait_for()
     explorer.pane("site").locator("[data-marked]", has_text="torch.log(hidden)").wait_for()
     assert bad(explorer) == {"NaN": "0", "+Inf": "0", "−Inf": "2"}
+    largest = explorer.pane("site").locator(".fi-stat", has_text="max")
+    assert largest.inner_text() == "max\n–"  # of no finite element
     explorer.choose("mul*2:0")
     assert bad(explorer) == {"NaN": "2", "+Inf": "0", "−Inf": "0"}
     explorer.search("bad:inf")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import torch
@@ -15,6 +16,10 @@ from tests.browser.explorer import Explorer
 from tests.browser.lab import LabServer
 from tests.browser.page import LabPage
 from tests.browser.plain import PlainRun, PlainStep
+from tests.tools.offline import opened
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 QUICKSTART = Path(__file__).parents[2] / "notebooks" / "01_quickstart.ipynb"
 BIT = 27
@@ -25,7 +30,7 @@ SITE = "relu*2:0"
 def quickstart(server: LabServer, lab: LabPage) -> Iterator[LabPage]:
     """The quickstart in Lab, run up to the explorer."""
     shutil.copy(QUICKSTART, server.notebooks)
-    lab.open(QUICKSTART.name)
+    lab.open(QUICKSTART.name, warm=True)
     explore = lab.find_cell("%%fi_explore")
     for index in range(explore + 1):
         lab.run_cell(index)
@@ -119,6 +124,42 @@ def test_the_result_is_drawn_in_every_tab(quickstart: LabPage, element: tuple[in
         panel = explorer.tab(tab)
         panel.locator(".fi-plot .main-svg").first.wait_for()
         assert words in panel.inner_text().replace("\u2009", "") or tab == "Training"
+
+
+def test_the_report_opens_offline_and_is_searched(
+    quickstart: LabPage,
+    server: LabServer,
+    chromium: Browser,
+    element: tuple[int, ...],
+    measured: Callable[..., None],
+) -> None:
+    """Saved from the footer: one file under 6 MB that shows the same tree, outcome, numbers and
+    figures without a kernel or a network, and finds what is searched.
+    """
+    explorer = Explorer(quickstart)
+    explorer.choose(SITE, view="Modules")
+    explorer.arm("bitflip", element, bit=BIT)
+    explorer.replay()
+    changed = explorer.changed_elements()
+    explorer.view("Operators")
+    explorer.search("op:*relu*")
+    rows = explorer.tree.locator(".fi-label").all_inner_texts()
+    explorer.press("Save report")
+    explorer.root.get_by_text("saved fi-report.html").wait_for(state="attached")
+    path = server.notebooks / "fi-report.html"
+    measured("report of the quickstart", path.stat().st_size / 1e6, "MB", limit=6)
+    with opened(chromium, path) as page:
+        report = Explorer.of(page.locator(".fi-explorer"))
+        assert report.outcome == explorer.outcome
+        assert report.tile("loss") == explorer.tile("loss")
+        assert report.changed_elements() == changed
+        report.tab("Training").locator(".fi-plot .main-svg").first.wait_for()
+        report.view("Operators")
+        report.search("op:*relu*")
+        report.settle()
+        assert report.found == explorer.found
+        assert report.tree.locator(".fi-label").all_inner_texts() == rows
+    path.unlink()
 
 
 def test_the_rest_of_the_quickstart_runs(quickstart: LabPage) -> None:

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from fi_notebook.core.fault import FaultPlan
 from fi_notebook.session import Session
+from fi_notebook.ui.explorer import Explorer
+from tests import models
+from tests.ui.bridge import bridged
 from tests.ui.conftest import Open
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 
 def test_a_fault_is_edited_in_place(shown: Open, session: Session) -> None:
@@ -89,3 +96,23 @@ def test_a_plan_is_copied_as_json(shown: Open, session: Session) -> None:
         entry = page.locator(".fi-entry", has_text="copied")
         entry.wait_for()
         assert json.loads(entry.locator("pre").text_content() or "") == session.plan.to_dict()
+
+
+def test_a_session_that_was_not_traced_is_traced_from_the_footer(chromium: Browser) -> None:
+    """Where there is no trace the button says Trace; pressed, the tree comes and it says Replay."""
+    case = models.mlp(seed=1)
+    session = Session(case.step, model=case.model, optimizer=case.optimizer)
+    with bridged(chromium) as bridge:
+        explorer, page = Explorer(session), bridge.page
+        bridge.show(explorer)
+        page.locator(".fi-empty", has_text="press Trace").wait_for()
+        page.get_by_role("button", name="Trace", exact=True).click()
+        page.locator(".fi-row").first.wait_for()
+        page.get_by_role("button", name="Replay", exact=True).wait_for()
+        assert session.golden is not None
+        assert session.run is None
+        page.locator(".fi-search").fill("re:(")
+        page.locator(".fi-found", has_text="cannot read the search").wait_for()
+        assert explorer.executor.wait(20)
+        explorer.close()
+        assert not bridge.errors, bridge.errors

@@ -19,7 +19,8 @@ export function footPane(view) {
   const bar = h("progress.progress", { max: 1, "aria-label": "progress" });
   const steps = h("input.input", { type: "number", min: 1, max: 100000, value: "1", "aria-label": "steps" });
   const ask = (kind, fields) => () => store.tell(kind, fields);
-  const replay = button("Replay", () => store.tell("replay", { steps: Math.max(1, Number(steps.value) || 1) }), {}, "primary");
+  const replay = button("Replay", () => (store.trace
+    ? store.tell("replay", { steps: Math.max(1, Number(steps.value) || 1) }) : store.tell("trace")), {}, "primary");
   const stop = button("Stop", ask("stop"));
   const reset = button("Reset", ask("disarm"));
   const code = button("Copy as code", async () => {
@@ -55,7 +56,9 @@ export function footPane(view) {
       bar.value = share ?? 0;
       const dead = store.readonly || Boolean(store.lost);
       const busy = kind === "busy";
-      replay.disabled = dead || busy || !store.trace;
+      replay.disabled = dead || busy;
+      const action = store.trace ? "Replay" : "Trace";
+      if (replay.textContent !== action) replay.textContent = action;
       stop.disabled = dead || !busy;
       for (const each of [reset, save]) each.disabled = dead || !store.plan.faults.length;
       report.disabled = dead;

@@ -94,6 +94,7 @@ function revealNext(store, passes) {
 /** Always "n of N". @param {Store} store */
 function foundText(store) {
   const shown = store.visible();
+  if (shown?.problem) return `cannot read the search: ${shown.problem}`;
   return shown ? `${count(shown.total)} of ${plural(store.trace.size, "site")}` : "";
 }
 

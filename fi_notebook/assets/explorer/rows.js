@@ -44,7 +44,7 @@ export function paintRows(view, pane) {
 
 /** @param {Store} store */
 function emptyText(store, shown) {
-  if (!store.trace) return store.state.state === "tracing" ? "tracing …" : "no trace yet";
+  if (!store.trace) return store.state.state === "tracing" ? "tracing …" : "no trace yet: press Trace to run the step once under observation";
   if (shown.problem) return `cannot read the search: ${shown.problem}`;
   if (!store.trace.size) return "the step made no call";
   return "no site fits the search and the phases";
