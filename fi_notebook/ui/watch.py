@@ -130,6 +130,9 @@ def watch(model: nn.Module, sites: Sites, **options: Any) -> LiveWatch:
         **options: ``modules``, ``phases``, ``steps``, ``golden``, ``optimizer``,
             ``micro_batch_per_step``, ``start_step``; see `fi_notebook.watching.Watching`.
 
+    Returns:
+        The watch; a cell that ends with it shows it, and without a screen it only records.
+
     Raises:
         SiteError: A site that cannot be read, or a module or stored tensor that does not
             exist; names the nearest.
@@ -140,7 +143,16 @@ def watch(model: nn.Module, sites: Sites, **options: Any) -> LiveWatch:
 
 
 def watch_session(session: Session, sites: Sites, **options: Any) -> LiveWatch:
-    """Watch tensors of a session's replays, and of a training loop of its model."""
+    """Watch tensors of a session's replays, and of a training loop of its model.
+
+    Args:
+        session: The session.
+        sites: What is watched.
+        **options: Further arguments of `watch`.
+
+    Returns:
+        The watch, which also hears replays.
+    """
     made, golden = SessionWatch(session, sites, **options), session.golden
     for choice in made.choices if golden is not None else ():
         missing = golden.missing(choice.target) if golden and choice.target.kind == "call" else ""
