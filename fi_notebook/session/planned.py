@@ -74,21 +74,25 @@ class Planned:
         """Arm a fault; nothing runs until `replay`.
 
         Args:
-            site: A site of the trace, or text such as ``addmm*3:0`` or ``addmm``.
-            model: Name of the fault model, such as ``bitflip``.
-            elements: Which elements of the tensor.
-            steps: In which steps, counted from 0.
+            site: A site of the trace, or text such as ``addmm*3:0``, ``addmm`` (every call) or
+                ``param:0.weight`` (also ``buffer:``, ``grad:``, ``state:``).
+            model: Name of the fault model, such as ``bitflip``; see `fi_notebook.faults.names`.
+            elements: Which elements of the tensor: ``"all"``, or a mapping such as
+                ``{"index": [0, 3]}``, ``{"count": 5}``, ``{"row": 2}``, ``{"top": 1}``.
+            steps: In which steps, counted from 0: a number, several, or text such as
+                ``"2,5-7,10-"``.
             seed: Seed of the fault's own generator.
             id: Name of the fault in the plan; ``f1``, ``f2``, … if left out.
             modules: Module filter, one or several; None is no filter.
             code: Source-line filter such as ``run.py[83]``.
             phases: Phases in which it may strike; empty is all of them.
-            scope: ``value`` or ``storage`` (a view's base is written).
+            scope: ``value`` (the readers of this output see it), ``storage`` (the memory is
+                written, so that it stays) or ``contribution`` (what a rank gives to a collective).
             micro_batches: In which outermost forwards of a step; None is all.
             probability: Chance of each firing.
             times: How many times it fires at most; None is no limit.
             ranks: On which ranks; None is all.
-            **parameters: Parameters of the fault model.
+            **parameters: Parameters of the fault model, such as ``bit=30`` or ``factor=1.5``.
 
         Returns:
             The fault as it stands in the plan.
