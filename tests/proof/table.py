@@ -1,7 +1,9 @@
 """The table of what was proved, as Markdown.
 
-    python -m tests.proof.table found.jsonl            # what is not in the file yet
-    python -m tests.proof.table found.jsonl --print    # the table of what is in it
+    python -m tests.proof.table found.jsonl                  # what is not in the file yet
+    python -m tests.proof.table found.jsonl gpt2 float32     # of that, what has these words
+    python -m tests.proof.table found.jsonl --compiled       # of that, what is compiled
+    python -m tests.proof.table found.jsonl --print          # the table of what is in it
 
 Each case is one line of JSON as soon as it is done, so that a run can be stopped and
 gone on with.
@@ -30,11 +32,12 @@ _HEAD = (
 )
 
 
-def _prove(path: Path) -> None:
-    """Everything eager first, then what is compiled."""
-    for title, case in CASES.items():
+def _prove(path: Path, words: list[str], *, eager: bool) -> None:
+    """What is eager first, then what is compiled."""
+    chosen = {title: case for title, case in CASES.items() if all(w in title for w in words)}
+    for title, case in chosen.items() if eager else ():
         _once(path, title, "", partial(_proved, case))
-    for title, case in CASES.items():
+    for title, case in chosen.items():
         for backend in case.backends:
             _once(path, title, backend, partial(_compiled, case, backend))
 
@@ -141,8 +144,9 @@ def _summary(rows: list[dict[str, Any]]) -> Iterator[str]:
 
 if __name__ == "__main__":
     logging.disable(logging.CRITICAL)
-    file = Path(sys.argv[1])
-    if "--print" in sys.argv:
+    file, flags = Path(sys.argv[1]), {each for each in sys.argv[2:] if each.startswith("--")}
+    if "--print" in flags:
         print(*(f"- {line}" for line in _summary(_read(file))), "", *_table(_read(file)), sep="\n")
     else:
-        _prove(file)
+        given = [each for each in sys.argv[2:] if each not in flags]
+        _prove(file, given, eager="--compiled" not in flags)
