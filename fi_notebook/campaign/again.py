@@ -7,7 +7,7 @@ session = opened(read_row("journal.jsonl:417"))     # armed and replayed; .explo
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -62,11 +62,22 @@ def again(row: Row, *, timeout: float = 60.0) -> tuple[Row, list[str]]:
     ]
 
 
-def opened(row: Row) -> Session:
-    """A session with the row's fault armed and replayed, ready to be explored."""
+def opened(row: Row, make_session: Callable[[], Session] | None = None) -> Session:
+    """A session with the row's fault armed and replayed, ready to be explored.
+
+    Args:
+        row: The row.
+        make_session: What makes the session; by default what the row names.
+
+    Returns:
+        The session; see `Session.explore`.
+
+    Raises:
+        CampaignError: Its session cannot be imported here.
+    """
     campaign = row.campaign
     with Settled(seed=campaign["seed"], threads=campaign["threads"]):
-        session = loaded(campaign["make_session"])()
+        session = (make_session or loaded(campaign["make_session"]))()
         session.trace()
         session.add(fault_of_row(row))
         session.replay(campaign["steps"])

@@ -31,7 +31,7 @@ from fi_notebook.campaign.progress import Clock, Progress
 from fi_notebook.campaign.results import Results
 from fi_notebook.campaign.sample import planned
 from fi_notebook.campaign.statistics import margin_of, sample_size
-from fi_notebook.campaign.worker import Bench, Job, Settings, source_of
+from fi_notebook.campaign.worker import Bench, Job, Settings, loaded, source_of
 from fi_notebook.core.fault import Elements
 from fi_notebook.core.site import Site
 from fi_notebook.core.steps import Steps
@@ -279,6 +279,26 @@ class Campaign(Counted):
             self._rows, self.running = lambda: made, False
             self._tell()
         return self.results
+
+    def open(self, number: int) -> Session:
+        """One injection in a session: its fault armed and replayed, ready to be explored.
+
+        Args:
+            number: Its number, from 1.
+
+        Returns:
+            A new session; that of a sweep is the session itself.
+
+        Raises:
+            CampaignError: It was not made; says which were.
+        """
+        from fi_notebook.campaign.again import opened
+
+        made = {row.id: row for row in self.results}
+        if number not in made:
+            span = f"1 to {max(made)}" if made else "none yet"
+            raise CampaignError(f"there is no injection {number}; made were {span}")
+        return opened(made[number], loaded(self._source))
 
     def _is_cancelled(self, asked: Callable[[], bool] | None) -> bool:
         return self._cancelled or (asked is not None and asked())

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib
 import multiprocessing
+import sys
 from collections.abc import Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import contextmanager
@@ -20,8 +21,22 @@ __all__ = ["executor_of", "processes"]
 
 
 def processes(workers: int) -> ProcessPoolExecutor:
-    """Fresh worker processes, which inherit no threads and no open files."""
-    return ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"))
+    """Worker processes that inherit no threads and no open files.
+
+    On Linux they are forked from a server process that has torch imported and nothing else
+    done, so that a worker, or one in place of a dead one, is there at once.
+
+    Args:
+        workers: How many.
+
+    Returns:
+        The pool; shut it down, or use it as a context manager.
+    """
+    if sys.platform != "linux":
+        return ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"))
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["fi_notebook.campaign.worker"])
+    return ProcessPoolExecutor(workers, mp_context=context)
 
 
 @contextmanager

@@ -109,7 +109,12 @@ class Results:
         return max(found, default=1.0)
 
     def to_pandas(self) -> pd.DataFrame:
-        """One line per row; numbers that are NaN stay."""
+        """One line per row; numbers that are NaN stay.
+
+        ``way`` is ``slice`` or ``replay``, ``early`` whether it ended before the step did.
+        No column says which detectors would have fired or of what an error died: a slice
+        takes no statistics of calls. `Campaign.open` replays a row with all of them.
+        """
         import pandas as pd
 
         return pd.DataFrame([flat(row) for row in self.rows])

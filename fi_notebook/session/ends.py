@@ -93,8 +93,8 @@ class EndTensors:
             distance = math.sqrt(apart.sum()) / (self.equal.norm or 1.0)
             norm = math.sqrt(sum((self._squares | squares).values()))
         found = {
-            name: _difference(self._equal[name], *parts)
-            for name, *parts in zip(faulty, measured, golden, given, strict=True)
+            name: _difference(self._equal[name], parts, before, after)
+            for name, parts, before, after in zip(faulty, measured, golden, given, strict=True)
         }
         digest = hashlib.sha256("/".join(faulty).encode() + b.tobytes()).hexdigest()[:24]
         return Ends(tuple((self._equal | found).values()), norm, distance, digest)

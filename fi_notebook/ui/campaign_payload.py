@@ -75,7 +75,7 @@ def _rank(row: Row) -> tuple[int, float, int]:
 
 
 def _row(row: Row) -> dict[str, Any]:
-    """What stands in the line of a row, and the request that arms its fault."""
+    """What stands in the line of a row; text, since JSON has no NaN."""
     fault, bit = row.fault, row.place.get("bit")
     before, after = (row.metrics.get(name, float("nan")) for name in ("before", "after"))
     what = f"bit {bit} ({row.place.get('field')})" if bit is not None else str(fault["model"])
@@ -87,15 +87,6 @@ def _row(row: Row) -> dict[str, Any]:
         "change": f"{before:.4g} → {after:.4g}",
         "outcome": row.outcome.replace("_", " "),
         "reason": row.reason,
-        "arm": {
-            "site": row.site,
-            "model": fault["model"],
-            "parameters": dict(fault["parameters"]),
-            "elements": fault["elements"],
-            "steps": str(row.step),
-            "seed": row.seed,
-            "scope": fault["scope"],
-        },
     }
 
 

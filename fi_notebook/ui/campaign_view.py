@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 import time
-import uuid
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import anywidget
@@ -29,7 +29,7 @@ from fi_notebook.report.snapshot_campaign import campaign_snapshot
 from fi_notebook.ui.campaign_payload import frame, pictures
 from fi_notebook.ui.executor import Coalescer
 from fi_notebook.ui.plotly_source import plotly_source
-from fi_notebook.ui.shells import publish, running_shell
+from fi_notebook.ui.shown import Shown
 
 if TYPE_CHECKING:
     from fi_notebook.campaign.counted import Counted
@@ -59,21 +59,23 @@ class CampaignView(anywidget.AnyWidget):
         self._campaign = campaign
         self._frames = Coalescer(self._send_frame)
         self._drawings = Coalescer(self._send_pictures)
-        self._outputs: list[str] = []
-        self._shell = running_shell()
+        self._displays: list[Shown] = []
         self.control = ipywidgets.Widget()
         super().__init__(
             _plotly=plotly_source().model_id,
             _control=self.control.model_id,
             _templates=json.dumps(templates()),
         )
-        self.control.on_msg(self._heard)
+        for each in (self.control, self):
+            each.on_msg(self._heard)
         self._end = campaign.subscribe(self._changed)
         self._changed()
 
     def close(self) -> None:
         """Let go of the campaign and of the page."""
         self._end()
+        for shown in self._displays:
+            shown.close()
         self.control.close()
         super().close()
 
@@ -84,8 +86,10 @@ class CampaignView(anywidget.AnyWidget):
         if not self._campaign.running:
             self._frames.flush()
             self._drawings.flush()
-            for name in self._outputs:
-                publish(self._shell, self._bundle(), name, update=True)
+        for shown in self._displays:
+            shown.changed()
+            if not self._campaign.running:
+                shown.flush()
 
     def _send_frame(self, _updates: Any) -> None:
         begun = time.perf_counter()
@@ -97,25 +101,23 @@ class CampaignView(anywidget.AnyWidget):
         self._pictures = json.dumps(pictures(self._campaign))
         self._drawings.interval = max(0.1, _SHARE * (time.perf_counter() - begun))
 
-    def _heard(self, control: Any, content: object, _buffers: object) -> None:
+    def _heard(self, widget: Any, content: object, _buffers: object) -> None:
         """Give a receipt at once, so that the next one is heard too; then stop, if asked."""
-        control.send("received")
-        if content == "stop":
+        widget.send("received")
+        if content == {"kind": "stop"}:
             self._campaign.cancel()
 
-    def _bundle(self) -> dict[str, Any]:
-        """The widget, beside it a static result for where no widget can be shown."""
-        shown = frame(self._campaign)
-        columns = self._campaign.results.columns()
-        data = dict((self._repr_mimebundle_() or ({}, {}))[0])
-        data["text/html"] = campaign_snapshot(shown["words"], columns, shown["rates"])
-        data["text/plain"] = shown["words"]
-        return data
-
     def _ipython_display_(self) -> None:
-        """Show it in an output whose static result is made anew when the campaign ends."""
-        self._shell = running_shell()
-        if self._shell is None:
-            return
-        self._outputs.append(uuid.uuid4().hex)
-        publish(self._shell, self._bundle(), self._outputs[-1])
+        """Show it, with a static result that is kept up to date."""
+        self._displays = [*self._displays[-2:], Shown(self._widget, self._static)]
+
+    def _widget(self) -> Mapping[str, Any]:
+        """The widget's part of an output."""
+        bundle = self._repr_mimebundle_()
+        return {} if bundle is None else bundle[0]
+
+    def _static(self) -> dict[str, str]:
+        """A static result, for a page that has no widgets, or no kernel."""
+        shown, columns = frame(self._campaign), self._campaign.results.columns()
+        html = campaign_snapshot(shown["words"], columns, shown["rates"])
+        return {"text/html": html, "text/plain": shown["words"]}

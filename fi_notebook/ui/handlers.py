@@ -152,6 +152,7 @@ _QUICK: dict[str, Handler] = {
     "plotly": _plotly,
     "ping": _ping,
     "arm": inspecting.arm,
+    "arm_injection": sweeps.arm,
     "disarm": _disarm,
     "enable": _enable,
     "undo": _undo,

@@ -2,6 +2,7 @@
 
     plan(explorer, request)     how many, how long, how wide: a dry run
     run(explorer, request)      the campaign, with rates and pictures while it runs
+    arm(explorer, request)      the fault of one of its injections
 
 Both step the model and so run on the explorer's executor, in this process: a session of
 a notebook cannot be made anew elsewhere. What the session says of its own runs meanwhile
@@ -23,7 +24,7 @@ from fi_notebook.ui.messages import Message, Request
 if TYPE_CHECKING:
     from fi_notebook.ui.explorer import Explorer
 
-__all__ = ["Sweep", "plan", "run"]
+__all__ = ["Sweep", "arm", "plan", "run"]
 
 _SHARE = 10  # what is shown may take a tenth of the time
 _CHUNK = 10  # injections between two looks at whether Stop was pressed
@@ -85,6 +86,20 @@ def run(explorer: Explorer, request: Request) -> dict[str, Any]:
         campaign.run(chunk=_CHUNK)
     explorer.announce("idle")
     return {"code": code}
+
+
+def arm(explorer: Explorer, request: Request) -> str:
+    """Arm the fault of one injection of the last sweep, as it was."""
+    number = request.fields["number"]
+    made = {} if explorer.sweep is None else {r.id: r for r in explorer.sweep.campaign.results}
+    if number not in made:
+        raise SessionError(f"the last sweep made no injection {number}")
+    row, fault = made[number], made[number].fault
+    given = {"elements": fault["elements"], "scope": fault["scope"]}
+    armed = explorer.session.arm(
+        row.site, fault["model"], steps=row.step, seed=row.seed, **given, **fault["parameters"]
+    )
+    return armed.id
 
 
 def _campaign(explorer: Explorer, request: Request) -> tuple[Campaign, str]:

@@ -167,6 +167,16 @@ def test_a_row_opens_in_a_session(small: Campaign) -> None:
     assert str(session.plan.faults[0].target) == row.site
 
 
+def test_an_injection_opens_by_its_number(small: Campaign) -> None:
+    """A session of its own with that fault; a number that was not made says which were."""
+    row = small.results.rows[4]
+    session = small.open(5)
+    assert session.run is not None
+    assert (session.run.outcome.name, session.plan.faults[0].seed) == (row.outcome, row.seed)
+    with pytest.raises(CampaignError, match="no injection 121; made were 1 to 120"):
+        small.open(121)
+
+
 def test_a_site_is_swept_in_the_session_itself() -> None:
     """Every bit of two elements of one site: 2 × 32; the plan stays as it was."""
     session = sessions.quickstart()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
@@ -14,9 +12,10 @@ import pytest
 from fi_notebook.core.fault import FaultPlan
 from fi_notebook.report.export import report_html, save_html
 from tests import records, traces
+from tests.tools.offline import opened
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser
 
 
 @pytest.fixture
@@ -24,25 +23,6 @@ def explored() -> SimpleNamespace:
     """A session's records after a replay."""
     run = records.run()
     return SimpleNamespace(golden=run.comparison.golden, plan=run.plan, run=run)
-
-
-@contextmanager
-def opened(browser: Browser, path: Path) -> Iterator[Page]:
-    """A page on the file, without any network; fails on any console error."""
-    context = browser.new_context(offline=True, viewport={"width": 1400, "height": 800})
-    context.set_default_timeout(15_000)
-    page = context.new_page()
-    errors: list[str] = []
-    foreign: list[str] = []
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    page.on("console", lambda message: errors.append(message.text))
-    page.on("request", lambda request: foreign.append(request.url))
-    page.goto(path.as_uri())
-    yield page
-    context.close()
-    assert not errors, errors
-    outside = [url for url in foreign if not url.startswith(("file:", "data:", "blob:"))]
-    assert not outside, outside
 
 
 def test_the_file_opens_offline_and_looks_as_the_widget(

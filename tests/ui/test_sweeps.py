@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fi_notebook.campaign import Campaign
+from fi_notebook.campaign.again import opened
+from fi_notebook.campaign.journal import read_row
 from fi_notebook.session import Session
 from tests.ui.conftest import Open
 from tests.ui.pages import choose
@@ -63,6 +66,18 @@ def test_an_injection_of_a_sweep_is_armed_and_replayed(shown: Open, session: Ses
         page.locator(".fi-fault", has_text="relu*2:0").wait_for()
         page.get_by_role("button", name="Replay").click()
         page.locator(".fi-verdict", has_text=outcome).wait_for()
+
+
+def test_a_row_of_a_journal_opens_in_the_explorer(shown: Open, tmp_path: Path) -> None:
+    """Its fault is in the plan, its outcome in the result, the struck site in the tree."""
+    path = tmp_path / "j.jsonl"
+    Campaign("tests.campaign.sessions:quickstart", n=3, seed=1, sites="relu").run(journal=path)
+    row = read_row(f"{path}:2")
+    with shown(opened(row)) as bridge:
+        page = bridge.page
+        page.locator(".fi-verdict", has_text=row.outcome.replace("_", " ")).wait_for()
+        page.locator(".fi-fault", has_text=row.site).get_by_role("button").first.click()
+        page.locator(".fi-title", has_text=row.site).wait_for()
 
 
 def test_a_module_is_swept_and_stopped(shown: Open, session: Session) -> None:

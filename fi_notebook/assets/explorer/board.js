@@ -12,8 +12,8 @@ function mountCampaign(model, el) {
   const view = /** @type {any} */ ({ store: hostOf(model), root, say: () => {} });
   const part = campaignPart(view);
   // a comm of its own, heard while a cell runs
-  const control = Promise.resolve().then(() => model.widget_manager.get_model(model.get("_control")));
-  const send = (text) => control.then((by) => by.send(text)).catch(() => {});
+  const control = Promise.resolve().then(() => model.widget_manager.get_model(model.get("_control"))).catch(() => model);
+  const send = (kind) => control.then((by) => by.send({ kind })).catch(() => {});
   const stop = button("Stop", () => send("stop"), { title: "what is done is kept" });
   root.append(h("div.head", null, h("h3.title", null, "campaign"), stop), part.el);
   let gone = !model.comm_live && model.comm_live !== undefined;

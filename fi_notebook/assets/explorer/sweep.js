@@ -85,7 +85,7 @@ export function sweepPanel(view) {
 /** Arm the fault of a row, and show its site. @param {View} view */
 async function armRow(view, row) {
   const { store } = view;
-  const fault = await store.tell("arm", row.arm);
+  const fault = await store.tell("arm_injection", { number: row.id });
   if (!fault) return;
   view.say(`armed injection ${row.id}`);
   store.reveal(store.plan.faults.find((each) => each.id === fault)?.rows[0] ?? -1);

@@ -1,0 +1,141 @@
+"""The live view of a campaign: the real widget and page in Chromium, without Jupyter."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fi_notebook.campaign import Campaign
+from fi_notebook.campaign.progress import Progress
+from fi_notebook.ui.campaign_payload import frame, pictures
+from tests.campaign import sessions
+from tests.ui.bridge import bridged, comms
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+
+def _campaign(n: int, **how: Any) -> Campaign:
+    return Campaign.of_sites(sessions.inference(), "relu", n=n, seed=1, **how)
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_it_is_drawn_while_it_runs_and_when_it_is_done(chromium: Browser, dark: bool) -> None:
+    """Progress, rates and pictures of 60 injections, in the page's theme, with text twins."""
+    with bridged(chromium, width=900, dark=dark) as bridge:
+        campaign = _campaign(60)
+        view = campaign.show()
+        assert campaign.show() is view
+        bridge.show(view)
+        root = bridge.page.locator(".fi-board")
+        root.get_by_text("nothing was run yet").wait_for()
+        campaign.run(chunk=20)
+        root.locator(".fi-chip", has_text="done").wait_for()
+        root.locator(".fi-plot", has_text="60 injections").first.wait_for()
+        assert root.get_attribute("data-theme") == ("dark" if dark else "light")
+        rates = root.locator("table[aria-label='rates of the outcomes'] tbody tr")
+        assert rates.count() == len(campaign.results.counts)
+        root.locator("summary").first.click()
+        assert "masked exact" in root.locator("pre").first.inner_text()
+        wide = "() => document.scrollingElement.scrollWidth - innerWidth"
+        assert bridge.page.evaluate(wide) <= 0
+        view.close()
+        assert not bridge.errors, bridge.errors
+
+
+def test_stop_keeps_what_is_done(chromium: Browser) -> None:
+    """A click on Stop while 5,000 injections are made: some are, and their rates are shown."""
+    with bridged(chromium) as bridge:
+        campaign = _campaign(5000)
+        view = campaign.show()
+        bridge.show(view)
+        run = threading.Thread(target=campaign.run, kwargs={"chunk": 10})
+        run.start()
+        bridge.page.get_by_role("button", name="Stop").click()
+        bridge.page.locator(".fi-chip", has_text="stopped").wait_for(timeout=60_000)
+        run.join()
+        assert 0 < len(campaign.results) < 5000
+        assert (
+            f"{len(campaign.results):,} of 5,000" in bridge.page.locator(".fi-board").inner_text()
+        )
+        view.close()
+        assert not bridge.errors, bridge.errors
+
+
+def test_at_most_ten_updates_a_second_and_never_without_the_last() -> None:
+    """Told of every single injection, the page is not; the last frame is the whole campaign."""
+    with comms() as waiting:
+        campaign = _campaign(150)
+        view = campaign.show()
+        begun = time.monotonic()
+        campaign.run(chunk=1)
+        took = time.monotonic() - begun
+        view.close()
+        found = []
+        while not waiting.empty():
+            found.append(waiting.get()[0].get("update", {}))
+    frames = [json.loads(update["_frame"]) for update in found if "_frame" in update]
+    assert len(frames) <= 10 * took + 3
+    assert frames[-1]["state"] == "done"
+    assert frames[-1]["done"] == 150
+
+
+def test_a_saved_notebook_tells_how_it_ended() -> None:
+    """The static result has the rates and a bar for each layer, and no script."""
+    with comms():
+        campaign = _campaign(40)
+        view = campaign.show()
+        campaign.run()
+        static = view._static()
+        view.close()
+    assert "40 of 40" in static["text/plain"]
+    html = static["text/html"]
+    assert "<script" not in html
+    for outcome, count in campaign.results.counts.items():
+        assert outcome.replace("_", " ") in html
+        assert f"{count} of 40" in html
+    assert all(layer in html for layer in set(campaign.results.groups("layer")))
+
+
+def test_an_interrupted_campaign_keeps_what_is_done() -> None:
+    """Ctrl-C in the middle is raised on; what was made before is there, and not running."""
+    campaign = _campaign(60)
+
+    def interrupt(progress: Progress) -> None:
+        if progress.done >= 20:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        campaign.run(chunk=10, on_progress=interrupt)
+    assert len(campaign.results) == 20
+    assert not campaign.running
+    assert frame(campaign)["state"] == "stopped"
+
+
+def test_the_most_harmful_rows_come_first() -> None:
+    """NaN before a changed value, whatever was made first; a page's JSON can hold both."""
+    campaign = Campaign.of_sites(
+        sessions.inference(),
+        "other/relu*2:0",
+        faults=[("set", {"value": 50.0}), ("set", {"value": float("nan")})],
+        elements={"index": 5},
+        strategy="exhaustive",
+    )
+    campaign.run()
+    rows = json.loads(json.dumps(frame(campaign), allow_nan=False))["rows"]
+    assert [(row["id"], row["outcome"]) for row in rows] == [(2, "nan immediate"), (1, "changed")]
+    assert rows[0]["change"].endswith("→ nan")
+
+
+def test_every_picture_has_a_text() -> None:
+    """Outcomes, harm by bit, and for several steps the losses; nothing for one site's timeline."""
+    campaign = Campaign(sessions.quickstart, n=12, steps=2, seed=1, sites="relu*1:0")
+    campaign.run()
+    made = pictures(campaign)
+    assert set(made["figures"]) == set(made["texts"]) == {"outcomes", "harm", "losses"}
+    assert "bit" in made["texts"]["harm"]
+    assert "median of the last loss" in made["texts"]["losses"]
