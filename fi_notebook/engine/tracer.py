@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch.multiprocessing.reductions import StorageWeakRef
 
 from fi_notebook.core.columns import Columns
 from fi_notebook.core.site import Site
@@ -40,8 +39,9 @@ from fi_notebook.engine.outputs import (
     written_by,
 )
 from fi_notebook.engine.stats import dtype_name, without_statistics
-from fi_notebook.engine.storages import StorageMap, storage_of, tensors_in
+from fi_notebook.engine.storages import StorageMap, tensors_in
 from fi_notebook.engine.store import Kept, SiteKey, ValueStore
+from fi_notebook.engine.unplaced import Unplaced
 from fi_notebook.engine.unwritten import Unwritten
 
 __all__ = ["Recorder", "site_key"]
@@ -72,6 +72,22 @@ class _Fixed(NamedTuple):
     draws: bool
     folded: bool
     workspaces: tuple[int, ...]
+
+    @classmethod
+    def of(cls, call: Call, op: int, overload: int) -> _Fixed:
+        """What is the same for every call like this one."""
+        flags = _FLAG["collective"] if "c10d" in call.op else 0
+        return cls(
+            func=call.func,
+            op=op,
+            overload=overload,
+            schema=schema_of(call.func),
+            flags=flags | (_FLAG["folded"] if call.op in FOLDED else 0),
+            moves=is_collective(call.op),
+            draws=torch.Tag.nondeterministic_seeded in getattr(call.func, "tags", ()),
+            folded=call.op in FOLDED and call.op != "lift_fresh",
+            workspaces=WORKSPACES.get(call.op, ()),
+        )
 
 
 class Recorder:
@@ -112,8 +128,7 @@ class Recorder:
         self._pending: list[int] = []
         self._masking = None if golden is None else Masking(self._looks.unequal)
         self._unwritten = Unwritten()
-        self._unplaced: list[tuple[int, StorageWeakRef]] = []
-        self._placed: dict[int, str] = {}
+        self._unplaced = Unplaced()
 
     @property
     def call_count(self) -> int:
@@ -174,18 +189,8 @@ class Recorder:
 
     def _learn(self, call: Call) -> _Fixed:
         """What is the same for every call of an operator; kept by id, as hashing is slow."""
-        flags = _FLAG["collective"] if "c10d" in call.op else 0
-        fixed = self._fixed[id(call.func)] = _Fixed(
-            func=call.func,
-            op=self._ops[call.op],
-            overload=self._overloads[call.overload],
-            schema=schema_of(call.func),
-            flags=flags | (_FLAG["folded"] if call.op in FOLDED else 0),
-            moves=is_collective(call.op),
-            draws=torch.Tag.nondeterministic_seeded in getattr(call.func, "tags", ()),
-            folded=call.op in FOLDED and call.op != "lift_fresh",
-            workspaces=WORKSPACES.get(call.op, ()),
-        )
+        numbers = self._ops[call.op], self._overloads[call.overload]
+        fixed = self._fixed[id(call.func)] = _Fixed.of(call, *numbers)
         return fixed
 
     def _mask(self, call: Call, made: list[Output], rows: range) -> None:
@@ -223,7 +228,7 @@ class Recorder:
             return call.parameter
         if not call.parameter:
             if call.phase == OPTIMIZER:
-                self._place_later(output)
+                self._unplaced.add(len(self._sites), output)
             return ""
         scope = self.watch.parameters
         if output.index is None:
@@ -236,27 +241,9 @@ class Recorder:
         scope.inherit(output.tensor, own)
         return own or call.parameter
 
-    def _place_later(self, output: Output) -> None:
-        """A tensor that an optimizer makes of nothing: whose it is shows when it is kept."""
-        storage = storage_of(output.tensor)
-        if storage is not None:
-            self._unplaced.append((len(self._sites), StorageWeakRef(storage)))
-
     def finish(self) -> None:
         """Note whose the tensors are that an optimizer made of nothing, while they live."""
-        scope = self.watch.parameters
-        if self._unplaced:
-            scope.refresh(self.watch.clock.optimizers)
-        found = ((row, scope.at(reference)) for row, reference in self._unplaced)
-        self._placed = {row: name for row, name in found if name}
-        self._unplaced.clear()
-
-    def _place_now(self, calls: dict[str, np.ndarray], sites: dict[str, np.ndarray]) -> None:
-        scope, table = self.watch.parameters, self.watch.table
-        for row, name in self._placed.items():
-            call = sites["call"][row]
-            sites["parameter"][row] = calls["parameter"][call] = self._parameters[name]
-            calls["module"][call] = table.owner(scope.parameters[name])
+        self._unplaced.settle(self.watch)
 
     def _note_writes(
         self, call: Call, fixed: _Fixed, made: list[Output], first: int, seen: list[bool]
@@ -301,7 +288,10 @@ class Recorder:
         calls = _columns(self._calls, _CALL_FIELDS, CALL_COLUMNS)
         calls["flags"][sorted(self._unsafe)] |= _FLAG["unsafe view"]
         sites = _columns(self._sites, _DESCRIBED, SITE_COLUMNS)
-        self._place_now(calls, sites)
+        for row, name in self._unplaced.found.items():
+            call = sites["call"][row]
+            sites["parameter"][row] = calls["parameter"][call] = self._parameters[name]
+            calls["module"][call] = self.watch.table.owner(self.watch.parameters.parameters[name])
         sites |= self._looked(golden)
         hashes = partial(self._looks.hashes, golden)
         columns = Columns(sites, {"hash": hashes})
