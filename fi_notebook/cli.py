@@ -54,7 +54,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     end = given.index("--") if "--" in given else len(given)
     parser = _parser()
-    options = parser.parse_args(given[:end])
+    options, unknown = parser.parse_known_args(given[:end])
+    if unknown:
+        hint = "; what is for the script stands after --" if "events" in options else ""
+        parser.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
     options.script_arguments = given[end + 1 :]
     try:
         return options.run(options) or 0

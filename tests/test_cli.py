@@ -283,6 +283,19 @@ def test_wrong_arguments_end_with_2(
     assert "usage: fi-notebook" in capsys.readouterr().err
 
 
+def test_arguments_of_the_script_that_stand_before_the_dashes_are_explained(
+    files: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing runs; only commands that run a script speak of one."""
+    for arguments, hint in ((["run", *files], True), (["schema"], False)):
+        with pytest.raises(SystemExit):
+            cli.main([*arguments, "--epochs", "1"])
+        told = capsys.readouterr()
+        assert "unrecognized arguments: --epochs 1" in told.err
+        assert ("what is for the script stands after --" in told.err) is hint
+        assert told.out == ""
+
+
 def test_every_subcommand_has_help(capsys: pytest.CaptureFixture[str]) -> None:
     """It is the docstring of its function."""
     for name, (function, _) in cli.COMMANDS.items():
