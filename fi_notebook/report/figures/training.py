@@ -44,6 +44,9 @@ class _Quantity(NamedTuple):
     name: str
 
 
+_BELOW = {"x": 0, "xanchor": "left", "y": 0, "yanchor": "bottom", "yref": "container"}
+
+
 def training(run: Run, *, dark: bool = False) -> go.Figure:
     """Loss, gradient norm, parameters and metrics, golden against faulty.
 
@@ -67,7 +70,12 @@ def training(run: Run, *, dark: bool = False) -> go.Figure:
     figure.update_xaxes(
         title_text="step", row=len(quantities), col=1, tickformat="d", **_whole_ticks(steps)
     )
-    figure.update_layout(height=120 + 130 * len(quantities), hovermode="x unified")
+    figure.update_layout(
+        height=160 + 130 * len(quantities),
+        hovermode="x unified",
+        legend=_BELOW,
+        margin={"b": 92},
+    )
     set_title(figure, title, _subtitle(run, struck), dark=dark)
     return figure
 

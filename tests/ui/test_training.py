@@ -1,0 +1,41 @@
+"""The training curves in the page, while a replay runs and after it."""
+
+from __future__ import annotations
+
+from fi_notebook.session import Session
+from tests import models
+from tests.ui.conftest import Open, traced
+
+_POINTS = "() => document.querySelector('.fi-plot')?.data?.[0]?.x?.length ?? 0"
+
+
+def test_curves_grow_while_a_replay_runs(shown: Open, session: Session) -> None:
+    """The golden curve has more and more steps until Stop, with the numbers in the table."""
+    session.arm("relu*2:0", "scale", factor=2.0)
+    with shown(session) as bridge:
+        page = bridge.page
+        page.set_default_timeout(60_000)
+        page.locator(".fi-foot").get_by_label("steps", exact=True).fill("100000")
+        page.get_by_role("button", name="Replay", exact=True).click()
+        page.get_by_role("tab", name="Training").click()
+        page.wait_for_function(f"() => ({_POINTS})() >= 2")
+        before = page.evaluate(_POINTS)
+        page.wait_for_function(f"(before) => ({_POINTS})() > before", arg=before)
+        table = page.get_by_role("table", name="golden → faulty, by step")
+        assert table.locator("tbody tr").count() >= before
+        page.get_by_role("button", name="Stop", exact=True).click()
+        page.locator(".fi-state", has_text="cancelled").wait_for()
+        assert session.run is None
+
+
+def test_a_norm_after_clipping_is_said_to_be_that(shown: Open) -> None:
+    """A step that clips says so at the gradient norm; one that does not says nothing."""
+    for case, name in (
+        (models.cnn(seed=3), "gradient norm, clipped"),
+        (models.mlp(seed=1), "gradient norm"),
+    ):
+        session = traced(case)
+        session.replay()
+        with shown(session) as bridge:
+            tile = bridge.page.locator(".fi-tile .fi-key", has_text="gradient norm")
+            assert tile.all_inner_texts() == [name]
