@@ -24,7 +24,7 @@ def pictured(page: Page) -> Locator:
     read = page.get_by_role("button", name="Read values")
     if read.count():
         read.click()
-    page.locator(".fi-array").wait_for()
+    page.locator(".fi-mark").first.wait_for(state="attached")  # it has turned to what is drawn
     return page.locator(".fi-frame")
 
 
@@ -274,3 +274,30 @@ def test_the_gutter_says_what_it_counts(shown: Open, session: Session) -> None:
         counted = page.locator(".fi-line[data-marked] .fi-gutter")
         assert counted.get_attribute("title") == "calls made at this line or below it"
         assert counted.inner_text().endswith("×")
+
+
+def test_what_the_last_replay_did_to_a_site_is_told(shown: Open, session: Session) -> None:
+    """Where it struck, and at a site that nothing reached."""
+    session.arm(SITE, "set", elements={"index": [4, 1, 2, 3]}, value=50.0)
+    with shown(session) as bridge:
+        page = bridge.page
+        replay(page)
+        choose(page, SITE)
+        page.locator(".fi-effect", has_text="introduced: 1 element differs").wait_for()
+        choose(page, "relu*1:0")
+        page.locator(".fi-effect", has_text="equal bit for bit").wait_for()
+
+
+def test_space_says_what_it_did(shown: Open, session: Session) -> None:
+    """Armed, disarmed, or why not, in words that a screen reader speaks."""
+    with shown(session) as bridge:
+        page = bridge.page
+        choose(page, SITE)
+        page.locator(".fi-grid").focus()
+        for said in ("armed f1", "disarmed"):
+            page.keyboard.press("Space")
+            page.locator(".fi-live", has_text=said).wait_for(state="attached")
+        page.get_by_label("elements").select_option("index")
+        page.locator(".fi-grid").focus()
+        page.keyboard.press("Space")
+        page.locator(".fi-live", has_text="no element is chosen").wait_for(state="attached")

@@ -5,6 +5,7 @@ import { count, plural } from "./numbers.js";
 import { VIEWS } from "./views.js";
 
 /** @import { MakePane } from "./dom.js" */
+/** @import { Trace } from "./names.js" */
 /** @import { Store } from "./store.js" */
 
 /** Views, search, count and the phase strip. @type {MakePane} */
@@ -52,6 +53,22 @@ function viewTab(store, name) {
 
 const SEVERITIES = ["critical", "high", "medium"];
 
+/** How many sites are of each phase, severity and mark; counted once per trace.
+ * @type {WeakMap<Trace, any>} */
+const SIZES = new WeakMap();
+
+/** @param {Trace} trace */
+function sizesOf(trace) {
+  if (SIZES.has(trace)) return SIZES.get(trace);
+  const { columns, data } = trace;
+  const phases = new Int32Array(data.phases.length);
+  for (const phase of columns.phase) phases[phase] += 1;
+  const marked = (flag) => columns.flags.reduce((n, flags) => n + ((flags >> data.flags.indexOf(flag)) & 1), 0);
+  const alerts = SEVERITIES.map((_, at) => columns.alert.reduce((n, each) => n + (each === at + 1), 0));
+  SIZES.set(trace, { phases, alerts, collective: marked("collective"), folded: marked("folded") });
+  return SIZES.get(trace);
+}
+
 /** What is not finite: in the golden run by severity, and after a replay what is new.
  * @param {Store} store */
 function alertTiles(store) {
@@ -61,7 +78,7 @@ function alertTiles(store) {
 /** A click goes to the next call that began it: finite in, not finite out. @param {Store} store */
 function goldenAlert(store) {
   const { alert } = store.trace.columns;
-  const sizes = SEVERITIES.map((_, at) => alert.reduce((n, each) => n + (each === at + 1), 0));
+  const sizes = sizesOf(store.trace).alerts;
   const [critical, high] = sizes;
   if (sizes.every((n) => !n)) return null;
   const wanted = critical ? 1 : high ? 2 : 3;
@@ -101,18 +118,15 @@ function foundText(store) {
 /** @param {Store} store */
 function phaseButtons(store) {
   if (!store.trace) return [];
-  const { data, columns } = store.trace;
-  const sizes = new Int32Array(data.phases.length);
-  for (const phase of columns.phase) sizes[phase] += 1;
+  const { data } = store.trace;
+  const sizes = sizesOf(store.trace).phases;
   return data.phases.map((name, phase) => sizes[phase] ? phaseButton(store, name, phase, sizes[phase]) : null);
 }
 
 /** Collectives, which a click searches, and what is folded away. @param {Store} store */
 function markButtons(store) {
   if (!store.trace) return [];
-  const { data, columns } = store.trace;
-  const sizeOf = (flag) => columns.flags.reduce((n, flags) => n + ((flags >> data.flags.indexOf(flag)) & 1), 0);
-  const [collective, folded] = [sizeOf("collective"), sizeOf("folded")];
+  const { collective, folded } = sizesOf(store.trace);
   const searched = store.ui.query.trim() === "is:collective";
   const search_ = () => {
     store.ui.query = searched ? "" : "is:collective";

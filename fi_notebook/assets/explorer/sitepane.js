@@ -4,7 +4,7 @@ import { button, figure, fill, h, phaseTag, select, sparkline } from "./dom.js";
 import { formPart } from "./form.js";
 import { siteText } from "./names.js";
 import { STATISTICS, typeText } from "./nodes.js";
-import { clip, count, short } from "./numbers.js";
+import { clip, count, plural, short } from "./numbers.js";
 import { planPart } from "./plan.js";
 import { sourceExcerpt } from "./source.js";
 import { sweepPart } from "./sweep.js";
@@ -31,7 +31,7 @@ export function sitePane(view) {
       empty.hidden = chosen;
       facts.hidden = values.el.hidden = form.el.hidden = sweep.el.hidden = !chosen;
       plan.update(topics);
-      if (chosen && topics.some((t) => ["trace", "site", "frame"].includes(t))) {
+      if (chosen && topics.some((t) => ["trace", "site", "frame", "run"].includes(t))) {
         fill(facts, siteFacts(view, store.ui.row));
       }
       form.bar.hidden = !chosen;
@@ -56,7 +56,19 @@ function siteFacts(view, row) {
     callSelector(view, row),
     sourceExcerpt(view, row),
     statistics(store, row),
+    effectLine(store, row),
   ];
+}
+
+/** What the last replay did to the site. @param {Store} store */
+function effectLine(store, row) {
+  const { errors, run } = store;
+  if (!errors || errors.changed[row] < 0) return null;
+  const name = run.effects[errors.effect[row]] ?? "";
+  const bad = errors.bad[row] > 0 ? `, ${plural(errors.bad[row], "element")} newly not finite` : "";
+  const told = errors.changed[row] === 0 ? "equal bit for bit"
+    : `${name}: ${plural(errors.changed[row], "element")} differ${errors.changed[row] === 1 ? "s" : ""}, relative error ${short(errors.error[row])}${bad}`;
+  return h("div.effect", { "data-changed": errors.changed[row] > 0 }, h("span.key", null, "last replay "), told);
 }
 
 /** Modules above the site; each leads to its place in the tree. @param {View} view */

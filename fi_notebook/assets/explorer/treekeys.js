@@ -36,13 +36,13 @@ function treeAction(view, event, at, go) {
   const node = nodes[at];
   const branch = at >= 0 && isBranch(tree, node);
   const open = branch && store.opened()[node] === 1;
-  if (event.key in MOVES) go(at < 0 ? 0 : MOVES[event.key](at, nodes.length));
+  if (event.key in MOVES) go(at < 0 && event.key !== "End" ? 0 : MOVES[event.key](at, nodes.length));
   else if (at < 0) return false;
   else if (event.key === "ArrowRight") !branch || open ? branch && go(at + 1) : toggle(view, node);
   else if (event.key === "ArrowLeft") branch && open ? toggle(view, node) : tree.parent[node] >= 0 && go(nodes.indexOf(tree.parent[node]));
   else if (event.key === "*") openSiblings(store, tree, node);
   else if (event.key === "Enter") enter(view, tree, node);
-  else if (event.key === " ") armNode(store, tree, node);
+  else if (event.key === " ") armNode(view, tree, node);
   else if (event.key.length === 1 && event.key !== "/") typeAhead(view, event.key, at, go);
   else return false;
   return true;
@@ -62,10 +62,13 @@ function enter(view, tree, node) {
   view.root.querySelector(".fi-site")?.focus();
 }
 
-/** @param {Store} store @param {Tree} tree */
-function armNode(store, tree, node) {
+/** @param {View} view @param {Tree} tree */
+function armNode({ store, say }, tree, node) {
   if (store.readonly || tree.kind[node] !== KIND.site) return;
-  store.toggleArmed(tree.ref[node]).catch((error) => store.note("error", error.message));
+  store.toggleArmed(tree.ref[node]).then((id) => say(id ? `armed ${id}` : "disarmed"), (error) => {
+    store.note("error", error.message);
+    say(error.message);
+  });
 }
 
 /** @param {View} view @param {(to: number) => void} go */
