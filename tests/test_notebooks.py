@@ -59,14 +59,30 @@ def test_a_cell_that_raises_is_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize("path", [_with_marks(path) for path in NOTEBOOKS])
 def test_a_notebook_of_ours_runs(path: Path, tmp_path: Path) -> None:
     """Every cell runs, in a folder of its own, within a minute and without a warning."""
-    copy = tmp_path / path.name
-    copy.write_bytes(path.read_bytes())
     start = time.monotonic()
-    done = notebooks.run(copy)
+    done = notebooks.run(_copied(path, tmp_path))
     took = time.monotonic() - start
     assert notebooks.errors(done.cells) == []
     _assert_quiet(done)
     assert took < LONGEST_S
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("path", [_with_marks(path) for path in NOTEBOOKS])
+def test_the_answers_of_a_notebook_run(path: Path, tmp_path: Path) -> None:
+    """The Python of each hidden answer, after all its cells; each asserts what it says."""
+    answers = notebooks.answers(path)
+    assert len(answers) >= 3
+    done = notebooks.run(_copied(path, tmp_path), *answers)
+    assert notebooks.errors(done.cells) == []
+
+
+def _copied(path: Path, folder: Path) -> Path:
+    """A notebook in a folder where it may write."""
+    copy = folder / path.name
+    copy.write_bytes(path.read_bytes())
+    return copy
 
 
 def _assert_quiet(notebook: Any) -> None:

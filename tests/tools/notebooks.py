@@ -3,6 +3,7 @@
     path = notebooks.write(tmp_path / "n.ipynb", "x = 2", notebooks.markdown("# Two"), "x * 3")
     done = notebooks.run(path)
     notebooks.text(done.cells[2])      # "6"
+    notebooks.answers(path)            # the Python of its hidden answers
 
     python -m tests.tools.notebooks notebooks/*.ipynb   runs them, saves them with outputs
 
@@ -22,6 +23,7 @@ import shutil
 import sys
 import tempfile
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import nbformat
@@ -30,7 +32,18 @@ from nbformat import v4
 
 from tests.tools.pictures import FIGURE, SVG, Painter
 
-__all__ = ["code", "digest", "errors", "markdown", "read", "run", "save", "text", "write"]
+__all__ = [
+    "answers",
+    "code",
+    "digest",
+    "errors",
+    "markdown",
+    "read",
+    "run",
+    "save",
+    "text",
+    "write",
+]
 
 KERNEL = {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}
 
@@ -38,6 +51,8 @@ _WIDGET = "application/vnd.jupyter.widget-view+json"
 
 _LARGEST_FIGURE = 40_000
 """Characters of a figure's JSON that are saved beside its picture; a larger one goes."""
+
+_ANSWER = re.compile(r"^ *```python\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -67,11 +82,18 @@ def read(path: Path) -> Any:
     return nbformat.read(path, as_version=4)
 
 
-def run(path: Path, *, allow_errors: bool = False, timeout_s: int = 120) -> Any:
+def answers(path: Path) -> list[str]:
+    """The Python that its hidden answers show, in order."""
+    texts = [cell.source for cell in read(path).cells if "<details>" in cell.source]
+    return [dedent(block) for text in texts for block in _ANSWER.findall(text)]
+
+
+def run(path: Path, *extra: str, allow_errors: bool = False, timeout_s: int = 120) -> Any:
     """Run a notebook in a new kernel, in its own folder; the file stays as it is.
 
     Args:
         path: The notebook.
+        *extra: Cells that are run after its own.
         allow_errors: Go on after a cell that raises.
         timeout_s: How long one cell may take.
 
@@ -79,6 +101,7 @@ def run(path: Path, *, allow_errors: bool = False, timeout_s: int = 120) -> Any:
         The notebook with its outputs.
     """
     notebook = read(path)
+    notebook.cells += [code(source) for source in extra]
     client = NotebookClient(
         notebook,
         timeout=timeout_s,
