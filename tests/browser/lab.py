@@ -1,8 +1,11 @@
-"""A real JupyterLab server, with nothing of the person who runs the tests in it.
+"""A real JupyterLab or Notebook server, with nothing of the person who runs the tests in it.
 
     with LabServer(tmp_path) as server:
         notebooks.write(server.notebooks / "n.ipynb", "1 + 1")
         page.goto(server.url + "/lab/tree/n.ipynb?reset")
+
+    with LabServer(tmp_path, app="notebook") as server:
+        page.goto(server.url + "/notebooks/n.ipynb")
 
 Configuration, data, runtime, settings, workspaces and IPython have their own folders
 below ``tmp_path``. News and update checks are off, so is windowing. Kernels refuse to
@@ -55,11 +58,17 @@ sys.addaudithook(_refuse)
 
 
 class LabServer:
-    """JupyterLab as a process of its own; a context manager."""
+    """JupyterLab as a process of its own; a context manager.
 
-    def __init__(self, directory: Path) -> None:
+    Args:
+        directory: Where its folders are made.
+        app: ``jupyterlab``, or ``notebook`` for Notebook 7.
+    """
+
+    def __init__(self, directory: Path, app: str = "jupyterlab") -> None:
         """Prepare the folders; nothing is started yet."""
         self.directory = directory
+        self.app = app
         self.notebooks = self._folder("notebooks")
         self.port = _free_port()
         self.url = f"http://127.0.0.1:{self.port}"
@@ -85,7 +94,7 @@ class LabServer:
         self._reader.start()
         if not self._ready.wait(_START_S) or self._process.poll() is not None:
             self.stop()
-            raise RuntimeError("JupyterLab did not start:\n" + "".join(self.log))
+            raise RuntimeError(f"{self.app} did not start:\n{''.join(self.log)}")
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -136,9 +145,11 @@ class LabServer:
             "IdentityProvider.token": "",
             "LabApp.extension_manager": "readonly",
         }
+        if self.app != "jupyterlab":
+            del options["LabApp.extension_manager"]
         flags = ["--no-browser", "--allow-root", "--expose-app-in-browser"]
         arguments = [f"--{name}={value}" for name, value in options.items()]
-        return [sys.executable, "-m", "jupyterlab", *flags, *arguments]
+        return [sys.executable, "-m", self.app, *flags, *arguments]
 
     def _environment(self) -> dict[str, str]:
         folders = {
