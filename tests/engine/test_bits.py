@@ -63,6 +63,13 @@ def test_equal_bits_have_equal_hashes_whatever_the_strides(count: int, dtype: to
     assert hashed(tensor) == hashed(tensor.contiguous())
 
 
+@pytest.mark.parametrize("shape", [(4, 5), (1, 1), (3, 0)])
+def test_an_expanded_tensor_has_the_hash_of_its_copy(shape: tuple[int, ...]) -> None:
+    """One element that stands for many, as the gradient of a sum does."""
+    expanded = torch.tensor(1.5).expand(shape)
+    assert hashed(expanded) == hashed(expanded.contiguous())
+
+
 def test_blocks_are_hashed_by_their_place() -> None:
     """Two blocks of 2^15 elements that change places."""
     tensor = torch.cat([torch.zeros(1 << 15), torch.ones(1 << 15)])
