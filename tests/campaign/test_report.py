@@ -46,10 +46,8 @@ def test_the_file_opens_offline_with_its_pictures_and_tables(
             assert any(outcome in line and str(count) in line for line in rates)
         words = page.locator("p").all_inner_texts()
         assert any("40 injections on tests.campaign.sessions:quickstart" in each for each in words)
-        background = page.evaluate(
-            "getComputedStyle(document.querySelector('.main-svg')).background"
-        )
-        assert ("255, 255, 255" in background) != dark
+        title = "getComputedStyle(document.querySelector('.gtitle')).fill.match(/[0-9]+/g)"
+        assert (int(page.evaluate(title)[0]) > 128) == dark
         wide = "() => document.scrollingElement.scrollWidth - innerWidth"
         assert page.evaluate(wide) <= 0
         page.screenshot(path=tmp_path / "campaign.png", full_page=True)
