@@ -293,6 +293,7 @@ class TestErrors:
             choose(page, "relu*1:0")
             page.locator(".fi-state", has_text="kernel is gone").wait_for()
             assert page.get_by_role("button", name="Replay").is_disabled()
+            page.locator(".fi-armbar .fi-primary:disabled").wait_for()
             page.get_by_role("tab", name="Log").click()
             page.locator(".fi-entry[data-level=warning]", has_text="Cannot send").wait_for()
 

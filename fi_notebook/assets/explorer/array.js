@@ -52,6 +52,7 @@ export function arrayView(view, site) {
   markArray(view.store, box, part);
   box.fiPart = part;
   return h("div.arraybox", null, sliders(view.store, part), box, h("div.legend", null,
+    part.facets > 1 ? h("span", null, `planes along axis ${part.shape.length - 3}`) : null,
     h("span.num", null, `−${short(most)}`), h("span.scale", { "aria-hidden": "true" }), h("span.num", null, `+${short(most)}`),
     grid.some(Number.isNaN) ? h("span.swatch", { "data-kind": "nan" }, "NaN") : null,
     grid.some((x) => Math.abs(x) === Infinity) ? h("span.swatch", { "data-kind": "inf" }, "±Inf") : null, hover));
@@ -74,7 +75,7 @@ function picture(part, grid, most, facet, side) {
   paint.putImageData(image, 0, 0);
   const index = elementAt(part, { facet, row: 0, col: 0 });
   return h("figure.facet", null,
-    part.shape.length > 2 ? h("figcaption", null, `[${index.slice(0, -2).join(", ")}]`) : null,
+    index.length > 2 ? h("figcaption", { title: `[${index.slice(0, -2).join(", ")}]` }, String(index.at(-3))) : null,
     h("div.frame", { "data-facet": facet, style: `width:${cols * side}px;height:${rows * side}px` },
       canvas, h("div.marks"), h("div.rowpick", { title: "take a whole row" })));
 }

@@ -60,6 +60,7 @@ function armBar(view, change) {
     cancel.hidden = !editing;
     const text = failed || store.preview?.problem || "";
     if (problem.textContent !== text) problem.textContent = text;
+    button_.disabled = Boolean(store.lost);
   };
   const arm = async () => {
     failed = "";
@@ -69,7 +70,6 @@ function armBar(view, change) {
     } catch (error) {
       failed = error.message;
     }
-    button_.disabled = false;
     update();
   };
   return { el, form, arm, update: () => { failed = ""; update(); } };

@@ -78,7 +78,7 @@ function rowElement(view, pane, shown, at) {
     h(`span.label.k${tree.kind[node]}`, null, clip(name)),
     h("span.detail", null, clip(detail))),
   h("span", { role: "gridcell" }, uniform(tree, node, trace) ? phaseTag(trace.data.phases[trace.columns.phase[row]]) : null),
-  h("span.type.num", { role: "gridcell" }, leaf ? typeText(store, row) : plural(shown.found[node], "site")),
+  h("span.type.num", { role: "gridcell", title: leaf ? typeText(store, row) : undefined }, leaf ? typeText(store, row) : plural(shown.found[node], "site")),
   h("span.health", { role: "gridcell" }, healthCell(store, shown, node)),
   h("span", { role: "gridcell" }, heatCell(store, shown, node)));
   return element;
