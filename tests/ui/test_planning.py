@@ -71,7 +71,7 @@ def test_a_plan_is_saved_and_loaded_in_the_page(
     with shown(session) as bridge:
         page = bridge.page
         page.get_by_label("file of the plan").fill("mine.json")
-        page.get_by_role("button", name="Save injector.json").click()
+        page.get_by_role("button", name="Save mine.json").click()
         page.get_by_text("saved mine.json").wait_for(state="attached")
         page.get_by_role("button", name="Reset").click()
         page.locator(".fi-plan", has_text="nothing is armed").wait_for()

@@ -62,6 +62,7 @@ export function footPane(view) {
       stop.disabled = dead || !busy;
       for (const each of [reset, save]) each.disabled = dead || !store.plan.faults.length;
       report.disabled = dead;
+      save.textContent = `Save ${clip(store.ui.path.split(/[\\/]/).pop(), 24)}`;
       for (const each of [replay, live, stop, reset, code, save, report]) each.hidden = store.readonly;
     },
   };

@@ -13,7 +13,10 @@ export function planPart(view) {
   const list = h("div.faults", { role: "list" });
   const empty = h("div.empty", null, "nothing is armed");
   const tools = h("span.tools");
-  const path = input(store.ui.path, (text) => { store.ui.path = text; }, { "aria-label": "file of the plan", size: 14 });
+  const path = input(store.ui.path, (text) => {
+    store.ui.path = text;
+    store.changed("path");
+  }, { "aria-label": "file of the plan", size: 14 });
   const file = h("div.planfile", null, path, button("Load", () => store.tell("load", { path: path.value }), {
     title: "put the plan of this file in place of this one" }, "small"));
   const el = h("div.plan", { "aria-label": "plan", role: "group" }, h("h4", null, "Plan", tools), empty, list, file);
