@@ -35,6 +35,7 @@ from fi_notebook.campaign.worker import Bench, Job, Settings, loaded, source_of
 from fi_notebook.core.fault import Elements
 from fi_notebook.core.site import Site
 from fi_notebook.core.steps import Steps
+from fi_notebook.core.words import agreed, counted
 from fi_notebook.session import Session
 
 __all__ = ["Campaign"]
@@ -91,7 +92,8 @@ class Campaign(Counted):
         self._specs = [FaultSpec.of(given) for given in specs]
         struck = [n for n in range(steps) if n in Steps.parse(at)]
         if not struck:
-            raise CampaignError(f"at is {at!r}, and {steps} steps are replayed; choose one of them")
+            replayed = f"{counted(steps, 'step')} {agreed(steps, 'are')} replayed"
+            raise CampaignError(f"at is {at!r}, and {replayed}; choose one of them")
         self._how: dict[str, Any] = {
             "sites": sites,
             "elements": elements,

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from fi_notebook.core.files import append_whole
+from fi_notebook.core.words import counted
 from fi_notebook.errors import FiError
 
 __all__ = ["Journal", "JournalError", "Row", "read_row"]
@@ -191,5 +192,6 @@ def read_row(text: str) -> Row:
         if row.id == int(number):
             return row
         found.append(row.id)
-    span = f"{len(found)} rows, from {min(found)} to {max(found)}" if found else "no rows"
+    many = counted(len(found), "row")
+    span = f"{many}, from {min(found)} to {max(found)}" if found else "no rows"
     raise JournalError(f"{name} has no row {number}; it has {span}")

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 
 from fi_notebook.campaign.draws import CampaignError, draw, number_of
 from fi_notebook.campaign.population import Point, Population
+from fi_notebook.core.words import counted
 from fi_notebook.errors import did_you_mean
 
 __all__ = ["STRATEGIES", "planned"]
@@ -100,5 +101,6 @@ def _asked(groups: Mapping[str, Population], counts: Mapping[str, int]) -> dict[
         if name not in groups:
             raise CampaignError(f"no stratum {name!r}{did_you_mean(name, groups)}")
         if count > len(groups[name]):
-            raise CampaignError(f"stratum {name!r} has {len(groups[name])} faults, not {count}")
+            known = counted(len(groups[name]), "fault")
+            raise CampaignError(f"stratum {name!r} has {known}, not {count}")
     return dict(counts)

@@ -16,6 +16,7 @@ import numpy as np
 
 from fi_notebook.core.site import Site
 from fi_notebook.core.stats import STATISTICS
+from fi_notebook.core.words import counted
 from fi_notebook.errors import SiteError, did_you_mean
 
 __all__ = ["DRAWN", "Alert", "Series", "WatchedRun", "column_of"]
@@ -108,4 +109,5 @@ class WatchedRun:
 
     def __repr__(self) -> str:
         """``<WatchedRun training: 3 sites, up to step 99>``."""
-        return f"<WatchedRun {self.name}: {len(self.series)} sites, up to step {self.last_step}>"
+        sites = counted(len(self.series), "site")
+        return f"<WatchedRun {self.name}: {sites}, up to step {self.last_step}>"

@@ -26,7 +26,7 @@ from fi_notebook.analysis.words import several
 from fi_notebook.core.fault import FaultPlan
 from fi_notebook.core.run import Comparison, NotInjected, Run, StepRecord
 from fi_notebook.core.trace import FLAGS
-from fi_notebook.core.words import among
+from fi_notebook.core.words import among, counted
 from fi_notebook.engine.replay import Setup, StepResult, run_step
 from fi_notebook.engine.snapshot import Generators
 from fi_notebook.engine.store import ValueStore
@@ -172,7 +172,8 @@ class Replay:
         if course.error:
             raise SessionError(
                 f"the golden run raised {course.error} in step {len(course.records)}; "
-                f"nothing can be compared with it (replay at most {len(course.records)} steps)"
+                f"nothing can be compared with it (replay at most "
+                f"{counted(len(course.records), 'step')})"
             ) from course.results[-1].error
         return course
 
