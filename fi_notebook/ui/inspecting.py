@@ -75,7 +75,7 @@ def preview(explorer: Explorer, request: Request) -> dict[str, Any]:
     fault = _fault(session, request)
     arming.check_filters(fault, session.model)
     warning = arming.check_fault(fault, golden)
-    row = golden.row(request.fields["site"])
+    row = _row(explorer, request)
     tensor = _kept(explorer, row)
     if tensor is None:
         return {"note": warning or "the fault fits; its values are not kept"}
@@ -85,6 +85,7 @@ def preview(explorer: Explorer, request: Request) -> dict[str, Any]:
 def _fault(session: Session, request: Request) -> Fault:
     """The fault of a request, as it would stand in the plan."""
     fields = dict(request.fields)
+    fields.pop("row", None)
     edited = fields.pop("fault", None)
     read = {name: Steps.parse(fields.pop(name)) for name in _STEPS if name in fields}
     target = Target.parse(fields.pop("site"))

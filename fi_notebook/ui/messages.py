@@ -100,7 +100,7 @@ REQUESTS: Mapping[str, Mapping[str, Field]] = {
     "plotly": {},
     "inspect": {"row": _NUMBER, "view": Field((dict,), required=False)},
     "record": {"row": _NUMBER},
-    "preview": _FAULT,
+    "preview": {**_FAULT, "fault": _MAYBE_TEXT, "row": _NUMBER},
     "arm": {**_FAULT, "fault": _MAYBE_TEXT},
     "disarm": {"fault": _MAYBE_TEXT},
     "enable": {"fault": _TEXT, "on": Field((bool,))},

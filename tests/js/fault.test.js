@@ -36,6 +36,11 @@ test("what is left empty is not sent; ranks, micro batches and the rest are", ()
   assert.match(faultText(described(full)), /step 2,5-, probability 0.5, rank 1-3$/);
 });
 
+test("every call is the operator's name alone", () => {
+  assert.equal(requestOf(described({ calls: "every" }), 2).site, "mm");
+  assert.match(faultText(described({ calls: "every" })), /drawn element, every call, step 0$/);
+});
+
 test("regions are told in words", () => {
   const text = (extent, given) => faultText(described({ extent, extentText: JSON.stringify(given) })).split(" on ")[1];
   assert.equal(text("block", { shape: [3, 3], at: [0, 2, 0, 0] }), "block of 3 × 3 at [0, 2, 0, 0], step 0");

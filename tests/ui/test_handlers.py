@@ -149,7 +149,9 @@ def test_values_are_shown_around_an_element_once_read(page: Page, session: Sessi
 
 def test_a_preview_runs_nothing(page: Page, session: Session) -> None:
     """Without the values the fault is only checked; a bit that is not there is refused."""
-    fault = {"site": "relu*2:0", "model": "bitflip", "elements": "all"}
+    assert session.golden is not None
+    row = session.golden.row("relu*2:0")
+    fault = {"site": "relu*2:0", "row": row, "model": "bitflip", "elements": "all"}
     page.ask("preview", 2, parameters={"bit": 31}, **fault)
     assert page.answer(2)["kind"] == "reply"
     page.ask("preview", 3, parameters={"bit": 99}, **fault)

@@ -95,8 +95,8 @@ def test_what_is_previewed_is_what_strikes(shown: Open, session: Session) -> Non
     with shown(session) as bridge:
         page = bridge.page
         choose(page, SITE)
-        page.get_by_label("which").fill("5")
         page.get_by_label("seed").fill("11")
+        page.get_by_label("which").fill("5")
         page.locator(".fi-preview", has_text="5 elements would change").wait_for()
         previewed = page.locator("table[aria-label=preview] tbody tr").all_inner_texts()
         assert len(previewed) == 4  # of 5: the first ones
@@ -301,3 +301,46 @@ def test_space_says_what_it_did(shown: Open, session: Session) -> None:
         page.locator(".fi-grid").focus()
         page.keyboard.press("Space")
         page.locator(".fi-live", has_text="no element is chosen").wait_for(state="attached")
+
+
+def test_every_call_of_an_operator_is_struck_where_that_is_chosen(
+    shown: Open, session: Session
+) -> None:
+    """Both relus are hit by one fault, and the preview is that of the call that is shown."""
+    with shown(session) as bridge:
+        page = bridge.page
+        choose(page, SITE)
+        page.get_by_label("elements").select_option("all")
+        page.get_by_label("fault model").select_option("scale")
+        page.get_by_label("factor").fill("2")
+        page.locator(".fi-more summary", has_text="trigger").click()
+        page.locator("label", has_text="every call of relu").locator("select").select_option(
+            "every"
+        )
+        page.locator(".fi-armbar", has_text="on all elements, every call, step 0").wait_for()
+        page.locator(".fi-preview", has_text="elements would change").wait_for()
+        assert str(armed(page, session).target) == "relu"
+        replay(page)
+        run = session.run
+        assert run is not None
+        assert [str(each.site) for each in run.injections] == ["relu*1:0", "relu*2:0"]
+
+
+def test_an_edited_fault_is_previewed_by_its_own_draws(shown: Open, session: Session) -> None:
+    """The second fault, drawn anew with another seed, strikes what its preview showed."""
+    session.arm("relu*1:0", "zero", elements={"count": 1})
+    session.arm(SITE, "set", elements={"count": 2}, value=9.0)
+    with shown(session) as bridge:
+        page = bridge.page
+        page.locator(".fi-fault", has_text="f2").get_by_role("button", name="edit").click()
+        page.locator(".fi-title", has_text=SITE).wait_for()
+        page.get_by_label("seed").fill("21")
+        page.get_by_label("which").fill("3")
+        page.locator(".fi-preview", has_text="3 elements would change").wait_for()
+        previewed = page.locator("table[aria-label=preview] tbody tr").all_inner_texts()
+        page.locator(".fi-armbar .fi-primary").click()
+        page.locator(".fi-live", has_text="f2").wait_for(state="attached")
+        session.disarm("f1")
+        run = session.replay()
+        struck = [f"[{', '.join(map(str, each.index))}]" for each in run.injections[0].elements]
+        assert [row.split("\t")[0] for row in previewed] == struck

@@ -7,9 +7,9 @@ import { typed } from "./numbers.js";
 
 /** The fault as the kernel is asked for it. @param {Store} store @param {number} row */
 export function requestOf(store, row) {
-  const { model, parameters, steps, seed, probability, times, scope, ranks, micro_batches } = store.ui.form;
+  const { model, parameters, steps, seed, probability, times, scope, ranks, micro_batches, calls } = store.ui.form;
   return {
-    site: siteText(store.trace, row), model, parameters, elements: extentOf(store),
+    site: calls === "every" ? siteText(store.trace, row).replace(/\*.*$/, "") : siteText(store.trace, row), model, parameters, elements: extentOf(store),
     steps: steps.trim() || "0", seed: Number(seed) || 0,
     ...(probability ? { probability: Number(probability) } : {}),
     ...(times ? { times: Number(times) } : {}),
@@ -33,9 +33,9 @@ export function extentOf(store) {
 
 /** The fault in words: `bitflip(bit=30) on element [0, 3], step 0`. @param {Store} store */
 export function faultText(store) {
-  const { model, parameters, steps, probability, ranks } = store.ui.form;
+  const { model, parameters, steps, probability, ranks, calls } = store.ui.form;
   const given = Object.entries(parameters).map(([name, value]) => `${name}=${JSON.stringify(value)}`);
-  return [`${model}${given.length ? `(${given.join(", ")})` : ""} on ${extentText(store)}`, `step ${steps.trim() || "0"}`,
+  return [`${model}${given.length ? `(${given.join(", ")})` : ""} on ${extentText(store)}`, calls === "every" ? "every call" : "", `step ${steps.trim() || "0"}`,
     probability ? `probability ${probability}` : "", ranks?.trim() ? `rank ${ranks}` : ""].filter(Boolean).join(", ");
 }
 

@@ -120,9 +120,12 @@ function moreFields(store, set) {
   const { form, row } = store.ui;
   const marked = (flag) => isMarked(store.trace, row, flag);
   const scopes = [["", "value"], ["storage", "storage"], ...(marked("collective") ? [["contribution", "contribution"]] : [])];
+  const op = store.trace.data.ops[store.trace.columns.op[row]];
+  const calls = [["", "this call"], ["every", `every call of ${clip(op, 40)}, every output`]];
   const text = (name, label, placeholder, hint) => field(label, input(form[name], set(name), { placeholder }), hint);
   return h("details.more", { open: store.ui.more, ontoggle: (event) => { store.ui.more = event.target.open; } },
     h("summary", null, "trigger, ranks and scope"),
+    edited(store) ? null : field("calls", select(form.calls ?? "", calls, set("calls")), "which calls of the step it strikes"),
     text("probability", "probability", "1", "chance of each firing, from the fault's own draws"),
     text("times", "times at most", "no limit", "how many times it fires at most"),
     text("micro_batches", "micro batches", "all", "in which forwards of a step: 0, or 0,2-3; counted from 0"),

@@ -1,6 +1,7 @@
 /** What a fault would do to the recorded values; nothing runs. */
 
 import { h } from "./dom.js";
+import { inPlace } from "./editing.js";
 import { elementTable } from "./elements.js";
 import { requestOf } from "./fault.js";
 import { plural } from "./numbers.js";
@@ -26,7 +27,7 @@ async function previewed(store, row) {
   try {
     const { form, element } = store.ui;
     if (form.extent === "index" && !element) return { note: "Click an element in the picture above, or type its index." };
-    return await store.ask("preview", requestOf(store, row));
+    return await store.ask("preview", { ...requestOf(store, row), ...inPlace(store), row });
   } catch (error) {
     return { problem: error.message };
   }
