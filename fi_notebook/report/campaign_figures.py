@@ -85,7 +85,8 @@ def _losses(columns: Columns) -> str:
     lines = []
     for name in dict.fromkeys(columns["outcome"].tolist()):
         mine = columns["losses"][columns["outcome"] == name]
-        last = [float(curve[-1]) for curve in mine if len(curve)]
-        if last:
-            lines.append([name.replace("_", " "), str(len(last)), f"{np.nanmedian(last):.4g}"])
+        last = np.asarray([curve[-1] for curve in mine if len(curve)], dtype=float)
+        if len(last):
+            middle = np.median(last[np.isfinite(last)]) if np.isfinite(last).any() else np.nan
+            lines.append([name.replace("_", " "), str(len(last)), f"{middle:.4g}"])
     return table(["outcome", "injections", "median of the last loss"], lines, right=(1, 2))

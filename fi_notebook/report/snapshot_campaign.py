@@ -55,10 +55,10 @@ def _bars(columns: Mapping[str, np.ndarray]) -> Iterator[str]:
             for name, share in parts
         )
         yield (
-            f'<div title="{escape(spoken)}"><span style="display:inline-block;width:16em">'
+            f'<div><span style="display:inline-block;width:16em">'
             f"{escape(str(layer))} ({len(mine)})</span>"
-            f'<span role="img" aria-label="{escape(spoken)}" style="display:inline-flex;width:20em;'
-            f'height:.8em">{drawn}</span></div>'
+            f'<span aria-hidden="true" style="display:inline-flex;width:20em;'
+            f'height:.8em">{drawn}</span> <span class="fi-quiet">{escape(spoken)}</span></div>'
         )
     if len(layers) > MOST_GROUPS:
         yield f"<p class='fi-quiet'>the first {MOST_GROUPS} of {len(layers)} layers</p>"

@@ -52,6 +52,16 @@ COLOURS = {
 }
 """The colour of each outcome; what is not in it has none of its own."""
 
+_PHASES = {
+    "forward": "#3b82f6",
+    "loss": "#d9a406",
+    "backward": "#8b5cf6",
+    "recompute": "#c2419a",
+    "optimizer": "#2f9e53",
+    "other": "#7a828e",
+}
+"""The hue of each phase, as in the explorer."""
+
 _PATTERNS = {"masked_tolerance": "/", "inactive": ".", "nan_delayed": "\\", "crash": "x"}
 """What tells outcomes apart where colours do not."""
 
@@ -164,6 +174,7 @@ def timeline(columns: Columns, *, dark: bool = False) -> go.Figure:
             x=places[mine],
             y=share[mine],
             name=plain(phase),
+            marker={"color": _PHASES.get(phase, GOLDEN)},
             text=[texts[n] for n in np.flatnonzero(mine)],
             customdata=made[mine],
             textposition="none",
