@@ -344,3 +344,22 @@ def test_an_edited_fault_is_previewed_by_its_own_draws(shown: Open, session: Ses
         run = session.replay()
         struck = [f"[{', '.join(map(str, each.index))}]" for each in run.injections[0].elements]
         assert [row.split("\t")[0] for row in previewed] == struck
+
+
+def test_two_widgets_of_one_page_arm_their_own_faults(shown: Open, session: Session) -> None:
+    """Their modules are loaded apart, and the button of one submits no form of the other."""
+    with shown(session) as bridge:
+        page = bridge.page
+        source = bridge.page.evaluate("() => document.querySelector('.fi-form').id")
+        page.evaluate(
+            "() => { const d = document.createElement('div'); "
+            "document.body.append(d); return window.fiShow(d); }"
+        )
+        page.locator(".fi-form").nth(1).wait_for(state="attached")
+        ids = page.locator(".fi-form").evaluate_all("all => all.map((each) => each.id)")
+        buttons = page.locator(".fi-armbar .fi-primary").evaluate_all(
+            "all => all.map((each) => each.form.id)"
+        )
+        assert len(set(ids)) == 2
+        assert buttons == ids
+        assert source in ids

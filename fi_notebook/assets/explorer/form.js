@@ -39,14 +39,11 @@ export function formPart(view) {
   };
 }
 
-let lastForm = 0;
-
 /** What would be armed, in words, and the button that arms it. @param {import("./dom.js").View} view
  * @param {() => void} change */
 function armBar(view, change) {
   const { store } = view;
-  lastForm += 1;
-  const form = `fi-form-${lastForm}`;
+  const form = `fi${Math.random().toString(36).slice(2)}`; // a page may hold many widgets
   const words = button("", change, { title: "change the fault" }, "link");
   const problem = h("div.problem", { role: "alert" });
   const button_ = h("button.button.primary", { type: "submit", form }, "Arm");
