@@ -86,7 +86,7 @@ def _table(rows: list[dict[str, Any]]) -> Iterator[str]:
         if row["backend"]:
             said = "failed" if "error" in row else "differs" if row["changed"] else "equal"
             compiled[row["case"]].append(f"{row['backend']}: {said}")
-    for row in rows:
+    for row in sorted(rows, key=lambda row: list(CASES).index(row["case"])):
         if not row["backend"]:
             cells = [*_cells(row), ", ".join(compiled[row["case"]]) or "not run"]
             yield "| " + " | ".join(cells) + " |"

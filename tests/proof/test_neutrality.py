@@ -13,6 +13,7 @@ from functools import partial
 import pytest
 import torch
 
+from tests import models, models_graph
 from tests.proof.architectures import ARCHITECTURES
 from tests.proof.cases import CASES, prove
 from tests.proof.compiling import compiled_differences
@@ -20,12 +21,10 @@ from tests.proof.courses import ARMS, Make, course, differences
 from tests.proof.placing import UNEXPLAINED, Placed, placed
 from tests.proof.recipes import RECIPES
 
-_OF_TRANSFORMERS = ("bert", "mamba", "mixtral", "convnext", "wav2vec2")
-_SMALL = [
-    name
-    for name in RECIPES
-    if name not in ARCHITECTURES or (name in _OF_TRANSFORMERS and sys.version_info >= (3, 11))
-]
+_OF_TRANSFORMERS = ("bert", "mamba", "convnext") if sys.version_info >= (3, 11) else ()
+_SMALL = [name for name in RECIPES if name not in ARCHITECTURES or name in _OF_TRANSFORMERS]
+_PLACED = [name for name in _SMALL if name not in models.CASES | models_graph.GRAPHS]
+"""Those of the small set that `tests.engine.test_lineage` does not look at."""
 
 
 _COMPILED = [(title, backend) for title, case in CASES.items() for backend in case.backends]
@@ -50,7 +49,7 @@ def test_explored_training_is_bit_equal_to_plain_training(name: str) -> None:
     assert differences(course(_make(name), ARMS["explored"]), plain) == []
 
 
-@pytest.mark.parametrize("name", _SMALL)
+@pytest.mark.parametrize("name", _PLACED)
 def test_every_call_has_its_place(name: str) -> None:
     """Each call has module and line or a known reason; backward ones as plain torch says."""
     _assert_placed(placed(_make(name)))
