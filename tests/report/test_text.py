@@ -4,14 +4,14 @@ from math import inf, nan
 
 from fi_notebook.core.detection import Alarm, Detection
 from fi_notebook.core.run import Difference, NotInjected, Outcome
-from fi_notebook.report import figures, text
+from fi_notebook.report import figures, text, text_watched
 from tests.records import PLAN, comparison, flipped, injection, run, steps
 from tests.traces import Call, build, digits_step, large
 
 
 def test_every_figure_has_a_twin() -> None:
-    """The same name, but for the theme."""
-    assert set(figures.__all__) - {"theme", "Figure"} <= set(text.__all__)
+    """The same name, but for the theme; that of ``watched`` has a module of its own."""
+    assert set(figures.__all__) - {"theme", "Figure"} <= {*text.__all__, *text_watched.__all__}
 
 
 def test_the_tree_shows_calls_down_to_a_depth() -> None:
