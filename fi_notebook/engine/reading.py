@@ -189,14 +189,15 @@ class Reader:
         self.lean = bool(self._sites) and not self._placed
         self.reads = reads
 
-    @_disable_current_modes()  # reading back is no call of the training
     def take(self) -> list[Reading]:
         """What was read since it was last taken, read back from the devices."""
         found, self._found = self._found, {}
-        values = np.full((len(found), len(STATISTICS)), np.nan)
         rows = [row for row, taken in enumerate(found.values()) if taken is not None]
+        values = np.full((len(found), len(STATISTICS)), np.nan)
         if rows:
-            values[rows] = read_back([taken for taken in found.values() if taken is not None])
+            with _disable_current_modes():  # this is no call of the training
+                taken = [values for values in found.values() if values is not None]
+                values[rows] = read_back(taken)
         return [(self._sites[key], values[row]) for row, key in enumerate(found)]
 
     # calls
