@@ -1,0 +1,104 @@
+"""The static result beside a live view: which outputs are made, and when they are made anew."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from fi_notebook.ui import doctor, shown
+from fi_notebook.ui.shown import Shown
+from tests.ui.shells import Shell
+
+VIEW = {"application/vnd.jupyter.widget-view+json": {"model_id": "1"}, "text/plain": "view"}
+
+
+class KernelShell(Shell):
+    """A shell of a kernel, which keeps what was published."""
+
+    def __init__(self, *, page: bool) -> None:
+        """Nothing was published yet."""
+        super().__init__()
+        self.kernel = SimpleNamespace()
+        self.user_ns: dict[str, Any] = {}
+        self.display_pub = self
+        self.callbacks = self.heard
+        self.published: list[tuple[set[str], str, bool]] = []
+        self._metadata = {"cellId": "1"} if page else {}
+
+    def get_parent(self) -> dict[str, Any]:
+        """What came with the cell."""
+        return {"metadata": self._metadata}
+
+    def publish(
+        self, data: dict[str, Any], metadata: Any, *, transient: dict[str, str], update: bool
+    ) -> None:
+        """Keep the kinds of an output, its text, and whether it takes another's place."""
+        self.published.append((set(data), data["text/plain"], update))
+
+
+class Result:
+    """What is shown; its text counts how often it was asked for."""
+
+    asked = 0
+
+    def static(self) -> dict[str, str]:
+        """The static result."""
+        self.asked += 1
+        page = f'<div class="fi-snapshot"><p>{self.asked}</p></div>'
+        return {"text/html": page, "text/plain": f"result {self.asked}"}
+
+
+def opened(monkeypatch: pytest.MonkeyPatch, *, page: bool) -> tuple[KernelShell, Shown]:
+    """A display in such a shell."""
+    shell = KernelShell(page=page)
+    monkeypatch.delenv("JPY_SESSION_NAME", raising=False)
+    monkeypatch.delenv("VSCODE_PID", raising=False)
+    for module in (doctor, shown):
+        monkeypatch.setattr(module, "running_shell", lambda: shell)
+    return shell, Shown(lambda: VIEW, Result().static)
+
+
+def test_a_page_has_the_view_and_below_it_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two outputs, so that the second can change without the first being drawn anew."""
+    shell, display = opened(monkeypatch, page=True)
+    assert shell.published == [
+        (set(VIEW), "view", False),
+        ({"text/html", "text/plain"}, "result 1", False),
+    ]
+    display.close()
+
+
+def test_without_a_page_there_is_the_result_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No widget is asked for."""
+    shell, display = opened(monkeypatch, page=False)
+    assert shell.published == [({"text/html", "text/plain"}, "result 1", False)]
+    display.close()
+
+
+def test_changes_are_gathered_until_the_cell_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hundred changes in a cell: the first at once, the last when it has ended; then none."""
+    shell, display = opened(monkeypatch, page=False)
+    for _ in range(100):
+        display.changed()
+    shell.end(1)
+    assert [(text, update) for _, text, update in shell.published] == [
+        ("result 1", False),
+        ("result 2", True),
+        ("result 3", True),
+    ]
+    shell.end(2)
+    assert len(shell.published) == 3
+    display.close()
+
+
+def test_a_closed_one_lets_go_of_the_shell(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last change is shown, and no cell is heard any more; closing twice is no error."""
+    shell, display = opened(monkeypatch, page=False)
+    display.changed()
+    display.changed()
+    display.close()
+    display.close()
+    assert [text for _, text, _ in shell.published] == ["result 1", "result 2", "result 3"]
+    assert shell.heard["post_run_cell"] == []
