@@ -8,17 +8,20 @@
                                         # what waited is delivered here
 
 Where it comes while an observer looks at a call (it may have taken modes off for a
-moment), it waits for the next call, which asks by `Interrupts.check`. After one was let
-through, the next waits until everything is put back.
+moment), or in a finalizer (Python swallows what is raised there), it waits for the next
+call, which asks by `Interrupts.check`. After one was let through, the next waits until
+everything is put back.
 
 Limits: signals reach the main thread alone; in any other there is nothing to do.
 """
 
 from __future__ import annotations
 
+import _weakrefset
 import signal
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,7 +30,8 @@ from typing import Any
 
 __all__ = ["Interrupts"]
 
-_OURS = str(Path(__file__).parent.parent)
+_NOT_IN = (str(Path(__file__).parent.parent), weakref.__file__, _weakrefset.__file__)
+"""Our own code, and that of Python which runs when an object is gone."""
 
 
 class Interrupts:
@@ -74,7 +78,7 @@ class Interrupts:
             self._deliver(*waiting)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        if self._open and not self._in_observer(frame):
+        if self._open and not self._has_to_wait(frame):
             self._deliver(number, frame)
         else:
             self._waiting = (number, frame)
@@ -85,10 +89,11 @@ class Interrupts:
             self._before(number, frame)  # raises, as a rule
         self._open = True
 
-    def _in_observer(self, frame: FrameType | None) -> bool:
-        """Whether code of this package runs inside the block."""
+    def _has_to_wait(self, frame: FrameType | None) -> bool:
+        """Whether code of this package, or a finalizer, runs inside the block."""
         while frame is not None and frame is not self._home:
-            if frame.f_code.co_filename.startswith(_OURS):
+            code = frame.f_code
+            if code.co_name == "__del__" or code.co_filename.startswith(_NOT_IN):
                 return True
             frame = frame.f_back
         return False

@@ -89,6 +89,31 @@ def test_check_delivers_what_waits_and_only_in_the_block() -> None:
     assert done == ["outside"]
 
 
+class Dying:
+    """An object during whose end Ctrl-C is pressed."""
+
+    def __del__(self) -> None:
+        """Press."""
+        _press()
+
+
+def test_in_a_finalizer_it_waits_for_the_next_call() -> None:
+    """Python would swallow it there; it is raised by the next check."""
+    interrupts = Interrupts()
+    done: list[str] = []
+
+    def run() -> None:
+        with interrupts, interrupts.let_through():
+            Dying()
+            done.append("the object is gone")
+            interrupts.check()
+            done.append("never")
+
+    with pytest.raises(KeyboardInterrupt):
+        run()
+    assert done == ["the object is gone"]
+
+
 def test_other_threads_are_left_alone() -> None:
     """Entered in another thread, no handler is touched: signals never reach it."""
     before, seen = signal.getsignal(signal.SIGINT), []
