@@ -221,6 +221,7 @@ class TestAgreement:
         with bridged(chromium) as bridge:
             old = Explorer(session)
             bridge.show(old)
+            bridge.page.locator(".fi-row").first.wait_for()
             newer = Session(lambda: None, model=session.model)
             new = Explorer(newer)
             bridge.page.locator(".fi-state", has_text="superseded").wait_for()
