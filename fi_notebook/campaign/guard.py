@@ -89,6 +89,11 @@ class Guard:
                 if self._level > 1:
                     _raise_in(self._target, None)  # what was not delivered yet
 
+    @property
+    def late(self) -> bool:
+        """Whether the last block took longer than its time."""
+        return self._level > 0
+
     def _watch(self) -> None:
         period = min(0.5, self._timeout / 4)
         while not self._over:

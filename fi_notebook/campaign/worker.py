@@ -159,6 +159,8 @@ class Bench:
                 self._audit(job)
                 found = self.trials.run(job.fault, self._site(job.site), job.step)
         except (Overtime, SessionCancelled):
+            if not guard.late:
+                raise  # somebody else cancelled the session
             reason = f"it did not end within {self.settings.timeout:g} s, and was stopped"
             return crashed(self.settings, job, reason, self.environment)
         row = _row_of(self.settings, job, self.environment, found)

@@ -33,7 +33,7 @@ def inference() -> Session:
     return Session(step, model=demo.model)
 
 
-def _small(forward: Callable[[nn.Module, Tensor], Tensor]) -> Session:
+def small(forward: Callable[[nn.Module, Tensor], Tensor]) -> Session:
     """A linear model, SGD, one batch, and a forward of the test's own."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
@@ -59,7 +59,7 @@ def hanging() -> Session:
             sum(range(1000))
         return out.square().sum()
 
-    return _small(forward)
+    return small(forward)
 
 
 def deadly() -> Session:
@@ -71,7 +71,7 @@ def deadly() -> Session:
             os.kill(os.getpid(), signal.SIGKILL)
         return out.square().sum()
 
-    return _small(forward)
+    return small(forward)
 
 
 def dead_units() -> Session:

@@ -16,12 +16,15 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from torch import Tensor, nn
 
 from fi_notebook.campaign import Campaign, Results
 from fi_notebook.campaign.executors import processes
 from fi_notebook.campaign.guard import Guard, Overtime
 from fi_notebook.campaign.journal import read_row
 from fi_notebook.campaign.progress import Progress
+from fi_notebook.session import SessionCancelled
+from tests.campaign import sessions
 
 QUICKSTART = "tests.campaign.sessions:quickstart"
 N = 40
@@ -208,6 +211,25 @@ def test_a_fault_that_hangs_is_a_crash_with_the_reason() -> None:
     assert hung.outcome == "crash"
     assert "did not end within 1.5 s" in hung.reason
     assert plain.outcome == "changed"
+
+
+def test_a_session_that_is_cancelled_makes_no_crash() -> None:
+    """Whoever stops the session ends the campaign; what was made is kept, the rest is not made."""
+
+    def forward(model: nn.Module, data: Tensor) -> Tensor:
+        out: Tensor = model(data)
+        if float(out.detach()[0, 0]) > 100:
+            session.cancel()
+        return out.square().sum()
+
+    session = sessions.small(forward)
+    mild = {"model": "set", "parameters": {"value": 1.0}, "elements": {"index": [0, 1]}}
+    campaign = Campaign.of_sites(
+        session, "addmm*1:0", faults=[mild, HUGE], strategy="exhaustive", audit=0
+    )
+    with pytest.raises(SessionCancelled):
+        campaign.run(chunk=1)
+    assert [row.outcome for row in campaign.results] == ["changed"]
 
 
 def _forever() -> None:
