@@ -57,7 +57,7 @@ export function footPane(view) {
       const dead = store.readonly || Boolean(store.lost);
       const busy = kind === "busy";
       replay.disabled = dead || busy;
-      const action = store.trace ? "Replay" : "Trace";
+      const action = store.trace || dead ? "Replay" : "Trace";
       if (replay.textContent !== action) replay.textContent = action;
       stop.disabled = dead || !busy;
       for (const each of [reset, save]) each.disabled = dead || !store.plan.faults.length;
