@@ -38,14 +38,18 @@ def watched(run: WatchedRun, golden: Sequence[WatchedRun] = (), *, statistic: st
     column_of(statistic)
     if not run.series and not golden:
         return "nothing was read yet"
-    against = f", against {len(golden)} golden {'run' if len(golden) == 1 else 'runs'}"
+    runs = "run" if len(golden) == 1 else "runs"
+    against = f", against {len(golden)} golden {runs}" if golden else ""
+    runs = "run" if len(golden) == 1 else "runs"
+    against = f", against {len(golden)} golden {runs}" if golden else ""
+    if not run.series:
+        return f"{run.name}: no step was read yet{against}"
     sites = f"{len(run.series)} {'site' if len(run.series) == 1 else 'sites'}"
     head = (
-        f"{run.name}: {sites}, up to step {run.last_step}; {statistic}{against if golden else ''}"
+        f"{run.name}: {sites}, up to step {run.last_step}; {statistic}{against}"
     )
     header, lines = rows(run, golden, statistic)
-    right = {3, 4, 5, 6, 7}
-    return "\n".join([head, table(header, lines, right=right), *alert_lines(run)])
+    return "\n".join([head, table(header, lines, right={3, 4, 5, 6, 7}), *alert_lines(run)])
 
 
 def alert_lines(run: WatchedRun, most: int = 8) -> list[str]:

@@ -132,6 +132,8 @@ class TestFigure:
         """An empty run has a figure that says so, and so has its text."""
         assert "nothing was read yet" in str(watched(run()).layout.annotations[0].text)
         assert text(run()) == "nothing was read yet"
+        golden = [run("golden", relu=series([1]))]
+        assert text(run(), golden) == "training: no step was read yet, against 1 golden run"
 
 
 class _Tags(HTMLParser):
