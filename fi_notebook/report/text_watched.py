@@ -45,9 +45,7 @@ def watched(run: WatchedRun, golden: Sequence[WatchedRun] = (), *, statistic: st
     if not run.series:
         return f"{run.name}: no step was read yet{against}"
     sites = f"{len(run.series)} {'site' if len(run.series) == 1 else 'sites'}"
-    head = (
-        f"{run.name}: {sites}, up to step {run.last_step}; {statistic}{against}"
-    )
+    head = f"{run.name}: {sites}, up to step {run.last_step}; {statistic}{against}"
     header, lines = rows(run, golden, statistic)
     return "\n".join([head, table(header, lines, right={3, 4, 5, 6, 7}), *alert_lines(run)])
 
