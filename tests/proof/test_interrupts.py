@@ -46,11 +46,21 @@ class Presses:
         finally:
             sys.setprofile(None)
 
-    def _moment(self, _frame: FrameType, event: str, _argument: Any) -> None:
+    def _moment(self, frame: FrameType, event: str, _argument: Any) -> None:
         if event in ("call", "return"):
             self.seen += 1
-            if self.seen == self._at:
+            if 0 < self._at <= self.seen and not _in_finalizer(frame):
+                self._at = 0
                 os.kill(os.getpid(), signal.SIGINT)
+
+
+def _in_finalizer(frame: FrameType | None) -> bool:
+    """Where Python itself swallows it, if that is outside of a run of ours."""
+    while frame is not None:
+        if frame.f_code.co_name == "__del__":
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _moments(run: Callable[[], Any]) -> int:
