@@ -115,21 +115,28 @@ class Looks:
         kept = self._golden.get(key)
         if kept is None:
             return
-        if shown is not None and self._shows_equal(kept, tensor, shown):
-            found = EQUAL._replace(numel=tensor.numel())
-        else:
+        found = None if shown is None else self._measured_before(kept, tensor, shown)
+        if found is None:
             found = compare_kept(kept, tensor)
         self.measures[row] = (kept.row, found)
         if not found.equal:
             self.unequal[row] = kept
 
-    def _shows_equal(self, kept: Kept, tensor: torch.Tensor, shown: Shown) -> bool:
-        """Whether a view shows what the golden one did, of a tensor that is equal."""
-        measured = self.measures.get(shown.row)
-        if measured is None or not measured[1].equal or kept.held is None:
-            return False
-        same = kept.base == Base(self._keys[shown.row], shown.start)
-        return same and kept.shape == tensor.shape and kept.held.stride() == tensor.stride()
+    def _measured_before(self, kept: Kept, tensor: torch.Tensor, shown: Shown) -> Measure | None:
+        """What is known of a view that shows what the golden one did of the same base.
+
+        Of an equal tensor every view is equal; a view of all its elements, in whatever
+        order, is as far from the golden one as the tensor is.
+        """
+        _, found = self.measures.get(shown.row, (0, None))
+        if found is None or kept.held is None or kept.base is None:
+            return None
+        alike = kept.shape == tensor.shape and kept.held.stride() == tensor.stride()
+        if not alike or kept.base != Base(self._keys[shown.row], shown.start):
+            return None
+        if found.equal:
+            return EQUAL._replace(numel=tensor.numel())
+        return found if shown.permuted else None
 
     def _summarise(self, row: int, key: SiteKey, tensor: torch.Tensor, shown: Shown | None) -> bool:
         """Summarise and hash an output, or note whose statistics it has."""

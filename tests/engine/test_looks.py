@@ -195,3 +195,20 @@ def test_what_shows_the_same() -> None:
     assert (row.start, row.permuted) == (3, False)
     makers.note(Output(whole, 0, None, IN_PLACE), 1)
     assert makers.shown(Output(whole.t(), 0, None, VIEW), [whole]) is None
+
+
+def test_views_of_what_differs_are_as_far(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A transposed view of a struck sum: measured once, and as if each were measured alone."""
+    from fi_notebook.core.fault import FaultPlan
+
+    struck = {"target": "add*1:0", "model": "scale", "parameters": {"factor": 1.5}}
+    plan = FaultPlan.load({"version": 2, "faults": [struck]}).faults
+    golden, found = kept_run(setup), []
+    for alone in (False, True):
+        if alone:
+            monkeypatch.setattr(looks.Looks, "_measured_before", lambda *_: None)
+        setup.model.zero_grad()
+        run = run_step(setup, 0, golden=golden.kept, plan=plan)
+        found.append({row: tuple(one) for row, (_, one) in run.recorder._looks.measures.items()})
+    assert sum(not one[0] for one in found[0].values()) > 5
+    assert str(found[0]) == str(found[1])
