@@ -183,9 +183,9 @@ def test_the_picture_follows_what_differs_most_after_a_replay(
     session.arm(SITE, "set", elements={"index": [[4, 1, 2, 3], [5, 0, 0, 0]]}, value=50.0)
     with shown(session) as bridge:
         page = bridge.page
-        choose(page, SITE)
-        turn_to_first(page)
         replay(page)
+        choose(page, SITE)
+        pictured(page)
         values = session.golden.value(SITE) if session.golden else torch.zeros(1)
         most = min([(4, 1, 2, 3), (5, 0, 0, 0)], key=lambda at: float(values[at]))
         page.locator(f"figcaption[title='[{most[0]}, {most[1]}]']").wait_for()

@@ -98,11 +98,13 @@ function drawnBy({ preview, ui }) {
   return preview?.row === ui.row ? preview.elements ?? [] : [];
 }
 
-/** Show the first element that is drawn, unless a person has chosen what to look at.
+/** Show the first element that is drawn, unless a person has chosen what to look at, or the
+ * last replay struck here: then the picture shows that.
  * @param {Store} store @param {Part} part */
 export function followDraw(store, part) {
   const [drawn] = drawnBy(store);
-  if (!drawn || store.ui.element || store.ui.turned || placeOf(part, drawn.index)) return;
+  const struck = store.run?.injections.some((each) => each.row === store.ui.row);
+  if (!drawn || struck || store.ui.element || store.ui.turned || placeOf(part, drawn.index)) return;
   const room = roomOf(part);
   store.ui.corner = drawn.index.map((at, axis) => Math.max(0, at - Math.floor(room[axis] / 2)));
   store.inspect();
