@@ -39,8 +39,11 @@ STYLE = """<style>
 .fi-snapshot details details{margin-left:16px}
 .fi-snapshot code{font-family:ui-monospace,monospace;font-size:12px}
 .fi-snapshot .fi-quiet{opacity:.7}
+.jp-OutputArea-child:has(+ * .fi-snapshot)>.jupyter-widgets:not(:has(*)){display:none}
 </style>"""
-"""The look of a snapshot; what carries it has the class ``fi-snapshot``."""
+"""The look of a snapshot; what carries it has the class ``fi-snapshot``.
+
+The last rule hides the error that stands in place of a live view which no kernel has."""
 
 
 def snapshot_html(trace: Trace | None, plan: FaultPlan, run: Run | None) -> str:
