@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from fi_notebook.engine.storages import is_dense
+from fi_notebook.engine.storages import is_dense, is_plain
 
 __all__ = ["changed_mask", "equal_bits", "position_hash", "raw", "same_memory"]
 
@@ -71,8 +71,13 @@ def equal_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
     """Whether two tensors have the same dtype, shape and bits."""
     if a.dtype != b.dtype or a.shape != b.shape:
         return False
-    plain = not (a.is_conj() or a.is_neg() or b.is_conj() or b.is_neg())
-    if plain and a.device == b.device and a.stride() == b.stride() and is_dense(a):
+    if (
+        is_plain(a)
+        and is_plain(b)
+        and a.device == b.device
+        and a.stride() == b.stride()
+        and is_dense(a)
+    ):
         return same_memory(a, b)
     return bool(torch.equal(raw(a), raw(b)))
 

@@ -31,6 +31,7 @@ from fi_notebook.engine.makers import Makers, Shown
 from fi_notebook.engine.measure import EQUAL, Measure, compare_kept
 from fi_notebook.engine.outputs import Output
 from fi_notebook.engine.stats import Statistics, read_back
+from fi_notebook.engine.storages import local_part
 from fi_notebook.engine.store import Base, Kept, SiteKey, ValueStore
 
 __all__ = ["Looks"]
@@ -97,15 +98,15 @@ class Looks:
         if bare:
             self._statistics.add(None)
             return False
-        shown = self.makers.shown(output, read)
-        strided = output.tensor.layout == torch.strided and not output.tensor.is_quantized
+        shown, tensor = self.makers.shown(output, read), local_part(output.tensor)
+        strided = tensor.layout == torch.strided and not tensor.is_quantized
         if strided and self._store is not None:
             base = None if shown is None else Base(self._keys[shown.row], shown.start)
-            self._store.add(key, row, output.tensor, base)
+            self._store.add(key, row, tensor, base)
         if strided and self._golden is not None:
-            self._compare(row, key, output.tensor, shown)
+            self._compare(row, key, tensor, shown)
         if self._summarises and not (folded and shown is None):
-            return self._summarise(row, key, output.tensor, shown) and strided
+            return self._summarise(row, key, tensor, shown) and strided
         self._statistics.add(None)
         return strided and not self._summarises
 

@@ -21,7 +21,7 @@ import torch
 from torch.nn.parameter import is_lazy
 
 from fi_notebook.engine.outputs import FUNCTIONAL, IN_PLACE, VIEW, Output
-from fi_notebook.engine.storages import StorageMap, address_of, is_dense, storage_of
+from fi_notebook.engine.storages import StorageMap, address_of, is_dense, is_plain, storage_of
 
 __all__ = ["Makers", "Shown"]
 
@@ -101,7 +101,7 @@ class Makers:
             read: The tensors that the call read.
         """
         tensor = output.tensor
-        if output.kind == IN_PLACE or not _is_plain(tensor):
+        if output.kind == IN_PLACE or not is_plain(tensor):
             return None
         history = self._known.get(tensor)
         if history is None or not history.ours:
@@ -117,7 +117,7 @@ class Makers:
     def see(self, output: Output, row: int, read: Sequence[torch.Tensor]) -> None:
         """The values of an output, which was noted, were looked at or are known."""
         tensor = output.tensor
-        if output.kind == IN_PLACE or not _is_plain(tensor) or not is_dense(tensor):
+        if output.kind == IN_PLACE or not is_plain(tensor) or not is_dense(tensor):
             return
         history = self._known.get(tensor)
         version = _version_of(tensor, read)
@@ -158,11 +158,6 @@ def _geometry(tensor: torch.Tensor) -> _Geometry:
     if tensor.layout != torch.strided:
         return 0, tuple(tensor.shape), (), tensor.dtype
     return int(tensor.storage_offset()), tuple(tensor.shape), tensor.stride(), tensor.dtype
-
-
-def _is_plain(tensor: torch.Tensor) -> bool:
-    """Whether its elements are what its memory holds."""
-    return tensor.layout == torch.strided and not (tensor.is_conj() or tensor.is_neg())
 
 
 def _version_of(tensor: torch.Tensor, read: Sequence[torch.Tensor]) -> int:

@@ -15,7 +15,7 @@ import torch
 from fi_notebook.core.run import Difference
 from fi_notebook.engine.bits import changed_mask, equal_bits, position_hash
 from fi_notebook.engine.ruler import QUICK, QUICK_BLOCK, Ruler
-from fi_notebook.engine.storages import is_dense
+from fi_notebook.engine.storages import is_dense, is_plain
 from fi_notebook.engine.store import Kept, sampled
 
 __all__ = [
@@ -119,7 +119,8 @@ def measure(golden: torch.Tensor, faulty: torch.Tensor, *, brief: bool = False) 
 
 def _parts(golden: torch.Tensor, faulty: torch.Tensor, *, brief: bool) -> Iterator[_Part]:
     """The measures block by block; on the host in blocks that stay in the cache."""
-    quick = golden.device.type == faulty.device.type == "cpu" and golden.dtype in QUICK
+    here = golden.device.type == faulty.device.type == "cpu"
+    quick = here and golden.dtype in QUICK and is_plain(golden) and is_plain(faulty)
     size = _BLOCK if golden.device.type == "cpu" else _LARGE_BLOCK
     size = QUICK_BLOCK if quick else size
     ruler = Ruler(min(size, golden.numel()), brief=brief) if quick else None
@@ -130,7 +131,7 @@ def _parts(golden: torch.Tensor, faulty: torch.Tensor, *, brief: bool) -> Iterat
 
 def _flat(a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Two tensors as vectors, element by element, without a copy where they lie alike."""
-    if a.stride() == b.stride() and is_dense(a) and not (a.is_conj() or b.is_conj()):
+    if a.stride() == b.stride() and is_dense(a) and is_plain(a) and is_plain(b):
         return a.as_strided((a.numel(),), (1,)), b.as_strided((b.numel(),), (1,))
     return a.reshape(-1), b.reshape(-1)
 

@@ -12,8 +12,17 @@ from typing import Any, Generic, TypeVar
 
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
-__all__ = ["StorageMap", "address_of", "is_dense", "local_part", "storage_of", "tensors_in"]
+__all__ = [
+    "StorageMap",
+    "address_of",
+    "is_dense",
+    "is_plain",
+    "local_part",
+    "storage_of",
+    "tensors_in",
+]
 
 T = TypeVar("T")
 
@@ -60,6 +69,13 @@ def address_of(tensor: torch.Tensor) -> int | None:
             return None
     storage = storage_of(tensor)
     return None if storage is None else storage._cdata
+
+
+def is_plain(tensor: torch.Tensor) -> bool:
+    """Whether its elements are what its own memory holds, at its strides."""
+    if type(tensor) not in _PLAIN and is_traceable_wrapper_subclass(tensor):
+        return False
+    return tensor.layout == torch.strided and not (tensor.is_conj() or tensor.is_neg())
 
 
 def tensors_in(values: Iterable[Any]) -> Iterator[torch.Tensor]:
