@@ -13,11 +13,12 @@ from functools import partial
 import pytest
 import torch
 
+from fi_notebook.errors import SessionError
 from tests import models, models_graph
 from tests.proof.architectures import ARCHITECTURES
-from tests.proof.cases import CASES, prove
+from tests.proof.cases import CASES, UNREPEATABLE, prove
 from tests.proof.compiling import compiled_differences
-from tests.proof.courses import ARMS, Make, course, differences
+from tests.proof.courses import ARMS, Make, course, differences, session_of
 from tests.proof.placing import UNEXPLAINED, Placed, placed
 from tests.proof.recipes import RECIPES
 
@@ -87,3 +88,12 @@ def test_everything_is_neutral(title: str) -> None:
 def test_everything_is_neutral_when_compiled(title: str, backend: str) -> None:
     """Explored when compiled or before: the same graphs run as often, with the same bits."""
     assert compiled_differences(CASES[title].make, backend) == []
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", [name for name in UNREPEATABLE if name in RECIPES])
+def test_what_seeds_itself_is_refused(name: str) -> None:
+    """Its calls are placed; a replay says that it does not repeat, and where that shows."""
+    _assert_placed(placed(_make(name)))
+    with pytest.raises(SessionError, match=r"not repeatable: two golden runs differ first at"):
+        session_of(_make(name)()).replay()
