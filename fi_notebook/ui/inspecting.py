@@ -17,6 +17,7 @@ from fi_notebook.core.fault import Fault, FaultPlan
 from fi_notebook.core.site import Target
 from fi_notebook.core.steps import Steps
 from fi_notebook.core.trace import Trace
+from fi_notebook.core.words import counted
 from fi_notebook.engine import arming
 from fi_notebook.errors import SessionError
 from fi_notebook.report.payload import site_payload
@@ -124,7 +125,7 @@ def _row(explorer: Explorer, request: Request) -> int:
     row: int = request.fields["row"]
     if not 0 <= row < len(_golden(explorer)):
         raise SessionError(
-            f"the trace has no site row {row}; it has {len(_golden(explorer))} sites"
+            f"the trace has no site row {row}; it has {counted(len(_golden(explorer)), 'site')}"
         )
     return row
 
