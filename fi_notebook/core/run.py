@@ -287,11 +287,7 @@ class Comparison:
         return MECHANISMS[int(self.columns["mechanism"][row])]
 
     def to_pandas(self) -> pd.DataFrame:
-        """One row per compared site: site, phase, module and every measure.
-
-        Measures are over the elements that are finite in both runs: read ``new_nan`` and
-        ``new_inf`` beside them, for a tensor that became NaN throughout is 0 apart.
-        """
+        """One row per site: where it is, measures of what is finite in both, new NaN and Inf."""
         import pandas as pd
 
         golden, faulty = self.columns["golden"], self.columns["faulty"]
