@@ -126,6 +126,10 @@ class Snapshot:
                 "else is as it was"
             ) from broken[0]
 
+    def holds(self, thing: object) -> bool:
+        """Whether this very object is among what is put back."""
+        return id(thing) in self._seen
+
     @property
     def nbytes(self) -> int:
         """How much memory the saved bits take."""

@@ -34,6 +34,7 @@ from fi_notebook.errors import SessionError
 from fi_notebook.session.comparing import compare_steps, distance, update_of
 from fi_notebook.session.golden import GoldenRun, check_ran, settings
 from fi_notebook.session.keeping import Keeping
+from fi_notebook.session.left import left_behind
 from fi_notebook.session.stage import Stage
 
 __all__ = ["Evaluate", "Replay"]
@@ -43,6 +44,12 @@ Evaluate = Callable[[torch.nn.Module], Mapping[str, SupportsFloat] | SupportsFlo
 REPEATABLE = 1e-3
 """Relative L2 up to which golden against golden is noise; beyond, the step does not repeat."""
 
+
+_ADVICE = (
+    "Something that it uses is not put back: if a data iterator advanced, make the step take its "
+    "number (def step(i): …) and index the data by it; give schedulers, scalers and generators "
+    "as state=[…], and so an input on which a gradient stays, state=[x]"
+)
 
 _NAMED = 5  # of the calls that do not repeat
 _COLLECTIVE = 1 << FLAGS.index("collective")
@@ -145,9 +152,11 @@ class Replay:
         if self.golden.noise is None:
             again = self._step("golden", 0, 1, golden=self.golden.result)
             if again.error is not None:
-                raise _unrepeatable(f"it raised {again.error!r} the second time", again.error)
+                raise self._unrepeatable(f"it raised {again.error!r} the second time", again.error)
             noise = compare_steps(self.stage.setup, self.golden.result, self.golden.trace, again)
-            _check_repeats(noise)
+            differs = _first_difference(noise)
+            if differs:
+                raise self._unrepeatable(differs)
             self.golden.noise = noise
         return self.golden.noise
 
@@ -214,11 +223,16 @@ class Replay:
         mine, theirs = course.records[number], golden.records[number]
         apart = abs(mine.loss - theirs.loss) > REPEATABLE * abs(theirs.loss)
         if apart or mine.parameter_distance > REPEATABLE:
-            raise _unrepeatable(
+            raise self._unrepeatable(
                 f"no fault had struck, but step {number} ended with loss {mine.loss:.6g}, "
-                f"and with {theirs.loss:.6g} in the golden run",
-                None,
+                f"and with {theirs.loss:.6g} in the golden run"
             )
+
+    def _unrepeatable(self, what: str, cause: Exception | None = None) -> SessionError:
+        advice = left_behind(self.stage.setup.step, self.golden.snapshot) or _ADVICE
+        error = SessionError(f"the step is not repeatable: {what}. {advice}")
+        error.__cause__ = cause
+        return error
 
     def _course_step(
         self,
@@ -329,29 +343,21 @@ def _fired_before(earlier: list[StepResult]) -> dict[str, int]:
     return counts
 
 
-def _check_repeats(noise: Comparison) -> None:
+def _first_difference(noise: Comparison) -> str:
+    """Where two golden runs differ beyond noise, in words, or ``""``."""
     rows = noise.diverged
     pairs = ((noise.golden, "golden"), (noise.faulty, "faulty"))
     bare = [is_bare(trace, noise.columns[name][rows]) for trace, name in pairs]
     rows = rows[~(bare[0] | bare[1])]  # what a worker hands over comes when it comes
     if not len(rows):
-        return
+        return ""
     first = int(rows[0])
     far = not noise.columns["relative_l2"][first] <= REPEATABLE
     if noise.structural or far:
         site = noise.site(first)
         where = f" at {site.code[0].label}" if site.code else ""
-        raise _unrepeatable(f"two golden runs differ first at {site} ({site.phase}){where}", None)
-
-
-def _unrepeatable(what: str, cause: Exception | None) -> SessionError:
-    error = SessionError(
-        f"the step is not repeatable: {what}. Something that it uses is not put back: if a "
-        "data iterator advanced, make the step take its number (def step(i): …) and index "
-        "the data by it; give schedulers, scalers and generators as state=[…]"
-    )
-    error.__cause__ = cause
-    return error
+        return f"two golden runs differ first at {site} ({site.phase}){where}"
+    return ""
 
 
 def _messages(golden: _Course, faulty: _Course, noise: Comparison) -> tuple[str, ...]:
