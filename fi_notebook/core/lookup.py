@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fi_notebook.core.match import CodeFilter, check_modules, module_matches
+from fi_notebook.core.match import CodeFilter, check_modules, module_hint, module_matches
 from fi_notebook.core.site import PHASES, Frame, Site, Target
 from fi_notebook.core.stats import STATISTICS
 from fi_notebook.core.words import agreed, counted
@@ -129,10 +129,11 @@ def _hint(trace: Trace, target: Target) -> str:
     """What may have been meant by an operator that was not called."""
     text = str(target)
     for module in trace.tables.modules:
-        if module.path and text in module.names:
+        hint = module_hint(text, module.names)
+        if hint:
             ops = sorted({s.op for s in trace.find(module=module.path, phase="forward")})
             made = f"; it made {', '.join(ops[:6])}" if ops else ""
-            return f"; {text!r} is a module: name an operator, with modules={text!r}{made}"
+            return f"{hint}{made}"
     return did_you_mean(target.op, trace.tables.ops)
 
 

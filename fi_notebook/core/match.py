@@ -18,7 +18,14 @@ from typing import NamedTuple
 from fi_notebook.core.site import ALL_PARAMETERS, LOSS_FUNCTION, OUTSIDE, Frame
 from fi_notebook.errors import SiteError, did_you_mean
 
-__all__ = ["CodeFilter", "check_modules", "has_module", "module_matches", "unwrapped"]
+__all__ = [
+    "CodeFilter",
+    "check_modules",
+    "has_module",
+    "module_hint",
+    "module_matches",
+    "unwrapped",
+]
 
 _WRAPPERS = ("_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module")
 _NOT_MODULES = (LOSS_FUNCTION, OUTSIDE, ALL_PARAMETERS)
@@ -56,6 +63,13 @@ def _below(pattern: str, name: str) -> bool:
         return name.startswith(pattern + ".")
     parts = name.split(".")
     return any(fnmatchcase(".".join(parts[: n + 1]), pattern) for n in range(len(parts)))
+
+
+def module_hint(text: str, names: Iterable[str]) -> str:
+    """What to write where the name of a module stands in place of an operator, or ``""``."""
+    if not text or text not in names:
+        return ""
+    return f"; {text!r} is a module: name an operator, with modules={text!r}"
 
 
 def check_modules(patterns: Iterable[str], known: Iterable[str]) -> None:

@@ -16,10 +16,10 @@ import torch
 
 from fi_notebook import faults
 from fi_notebook.core.fault import Fault
-from fi_notebook.core.match import CodeFilter
+from fi_notebook.core.match import CodeFilter, module_hint
 from fi_notebook.core.run import NotInjected
 from fi_notebook.core.site import PHASES
-from fi_notebook.core.words import agreed
+from fi_notebook.core.words import agreed, counted
 from fi_notebook.engine.collectives import qualified_operator
 from fi_notebook.engine.filters import ModuleFilter
 from fi_notebook.engine.intercept import OPTIMIZER, Call, Watch
@@ -206,7 +206,7 @@ class Aim:
         if target.kind != "call" and not self.reached:
             return f"there was no {str(target)!r} to strike in step {fault.steps}"
         if self.reached == 0:
-            hint = _near_operators(self.op)
+            hint = module_hint(str(target), self.watch.table.names) or _near_operators(self.op)
             unseen = "" if target.counted or self.watch.clock.one_step else f" ({_UNCOUNTED})"
             return f"no call of {target.op!r} was made in step {fault.steps}{hint}{unseen}"
         if target.call is not None and self.reached < target.call:
@@ -224,8 +224,13 @@ class Aim:
         steps, first, last = self.fault.steps, self.first_step, self.last_step
         if any(step in steps for step in range(first)) and (steps.last or 0) < first:
             return f"step {steps} was before step {first}, where training was resumed"
-        came = f"the last one was step {last}" if last >= first else "none came"
-        return f"step {steps} never came: {came}"
+        if last < first:
+            return "no step came: the model had no training forward"
+        came = f"step {steps} never came: the last one was step {last}"
+        if not self.watch.clock.one_step:
+            return f"{came} ({counted(last - first + 1, 'step')} came)"
+        wanted = min((n for n, *_ in steps.ranges if n > last), default=last) + 1
+        return f"{came}; ask for more, as in replay(steps={wanted})"
 
 
 @lru_cache(maxsize=256)

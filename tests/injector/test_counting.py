@@ -353,10 +353,18 @@ def test_a_step_that_never_comes_is_reported(caplog: pytest.LogCaptureFixture) -
     for _ in range(3):
         case.step()
     injector.close()
-    reason = "step 40 never came: the last one was step 2"
+    reason = "step 40 never came: the last one was step 2 (3 steps came)"
     assert [(n.fault, n.reason) for n in injector.not_injected] == [("f1", reason)]
     assert f"f1 was not injected: {reason}" in lines(caplog)
     assert "training came to step 2" in injector.report()
+
+
+def test_a_model_that_is_never_trained_is_reported() -> None:
+    """Without a step nothing is said of the target: whether it has a place shows in a step."""
+    case = models.mlp()
+    with Injector(_first_addmm(), model=case.model) as injector:
+        (missed,) = injector.not_injected
+    assert missed.reason == "no step came: the model had no training forward"
 
 
 def test_some_listed_steps_that_never_come_are_reported(caplog: pytest.LogCaptureFixture) -> None:

@@ -183,4 +183,4 @@ def test_what_is_not_chosen_changes_nothing(logs: dict[str, list[str]]) -> None:
     """A run whose fault is due in step 7, which never comes, has the losses of a clean run."""
     log, clean = logs["never"], logs["clean"]
     assert log[:3] == clean[-3:]
-    assert log[-1].endswith("step 7 never came: the last one was step 2")
+    assert log[-1].endswith("step 7 never came: the last one was step 2 (3 steps came)")

@@ -76,6 +76,10 @@ def test_a_target_chooses(target: str, expected: list[str]) -> None:
         ("add.Scalar*2", "add*2 is overload 'Tensor', not 'Scalar'"),
         ("adddmm", "no call of 'adddmm' was made in step 0-; did you mean 'addmm'"),
         (
+            "fc",
+            "no call of 'fc' was made in step 0-; 'fc' is a module: name an operator",
+        ),
+        (
             "native_layer_norm*1:7",
             "asked for 'native_layer_norm*1:7'; the last output of that call is 2",
         ),

@@ -282,7 +282,7 @@ def test_every_fault_that_did_not_fire_says_why(net: Net) -> None:
     assert reasons == {
         "call": "asked for call 9 of addmm, 2 were made",
         "operator": "no call of 'relu' was made in step 0",
-        "step": "step 7 never came: the last one was step 1",
+        "step": "step 7 never came: the last one was step 1; ask for more, as in replay(steps=8)",
         "output": "asked for 'addmm*1:5'; the last output of that call is 0",
         "overload": "addmm*1 is overload 'default', not 'out'",
         "phase": "addmm*1 was made in phase 'forward', module '0', which is outside the fault's "
