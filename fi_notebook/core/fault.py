@@ -21,6 +21,9 @@ __all__ = ["Anchor", "Elements", "Fault", "FaultPlan", "plain_elements", "texts"
 Elements = str | Mapping[str, Any]
 """Which elements: a word (``"all"``) or a one-key mapping (``{"index": [0, 3]}``)."""
 
+_DRAWS_A_BIT = {"bitflip": ("bit", "field", "ber"), "burst": ("bit",)}
+"""Fault models that draw a bit for each element where none of these parameters is given."""
+
 EVERY_STEP = Steps.parse("0-")
 """The steps of a fault that says nothing of steps."""
 
@@ -94,7 +97,11 @@ class Fault:
 
     def __str__(self) -> str:
         """One line: ``f1: bitflip(bit=31) on index [0, 3] of relu*2:0, step 0``."""
-        arguments = ", ".join(f"{key}={value!r}" for key, value in self.parameters.items())
+        given = [f"{key}={value!r}" for key, value in self.parameters.items()]
+        bits = [self.parameters.get(key) for key in _DRAWS_A_BIT.get(self.model, ())]
+        if bits and all(bit is None for bit in bits):
+            given.append("random bit")
+        arguments = ", ".join(given)
         where = f"on {_in_words(self.elements)} of" if self.elements != "all" else "at"
         return f"{self.id}: {self.model}({arguments}) {where} {self.target}, step {self.steps}"
 

@@ -15,6 +15,26 @@ def test_a_fault_is_one_line_for_people() -> None:
     """Name, model, parameters, elements, target and steps stand in it."""
     fault = Fault("f1", RELU.target, "bitflip", {"bit": 31}, {"index": [0, 3]}, Steps.parse(0))
     assert str(fault) == "f1: bitflip(bit=31) on index [0, 3] of relu*2:0, step 0"
+
+
+@pytest.mark.parametrize(
+    ("model", "parameters", "expected"),
+    [
+        ("bitflip", {}, "bitflip(random bit)"),
+        ("bitflip", {"bit": 0}, "bitflip(bit=0)"),
+        ("bitflip", {"part": "imag"}, "bitflip(part='imag', random bit)"),
+        ("bitflip", {"ber": 0.5}, "bitflip(ber=0.5)"),
+        ("burst", {"length": 3}, "burst(length=3, random bit)"),
+        ("zero", {}, "zero()"),
+    ],
+)
+def test_a_bit_that_is_drawn_is_named(
+    model: str, parameters: dict[str, object], expected: str
+) -> None:
+    """The line says so where no bit is given; the parameters stay as they are."""
+    fault = Fault("f1", Target.parse("relu*1:0"), model, parameters)
+    assert str(fault) == f"f1: {expected} at relu*1:0, step 0-"
+    assert fault.parameters == parameters
     assert str(Fault("f2", RELU.target, "zero")) == "f2: zero() at relu*2:0, step 0-"
 
 
