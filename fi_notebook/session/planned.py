@@ -9,7 +9,7 @@ Nothing runs here. The plan itself is kept by a `PlanBook`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,8 @@ from fi_notebook.core.fault import Elements, Fault, FaultPlan, plain_elements, t
 from fi_notebook.core.site import Site, Target
 from fi_notebook.core.steps import Steps
 from fi_notebook.core.trace import Trace
+from fi_notebook.core.words import counted
+from fi_notebook.errors import SiteError
 from fi_notebook.session.planning import PlanBook
 
 __all__ = ["Planned"]
@@ -53,7 +55,7 @@ class Planned:
 
     def arm(
         self,
-        site: Site | str,
+        site: Site | str | Sequence[Site | str],
         model: str,
         /,  # so that a fault model's own parameter may be called ``model``
         *,
@@ -74,8 +76,8 @@ class Planned:
         """Arm a fault; nothing runs until `replay`.
 
         Args:
-            site: A site of the trace, or text such as ``addmm*3:0``, ``addmm`` (every call) or
-                ``param:0.weight`` (also ``buffer:``, ``grad:``, ``state:``).
+            site: A site of the trace, a list of one, or text such as ``addmm*3:0``, ``addmm``
+                (every call) or ``param:0.weight`` (also ``buffer:``, ``grad:``, ``state:``).
             model: Name of the fault model, such as ``bitflip``; see `fi_notebook.faults.names`.
             elements: Which elements of the tensor: ``"all"``, or a mapping such as
                 ``{"index": [0, 3]}``, ``{"count": 5}``, ``{"row": 2}``, ``{"top": 1}``.
@@ -98,12 +100,14 @@ class Planned:
             The fault as it stands in the plan.
 
         Raises:
-            SiteError: The text cannot be read, or a module or phase does not exist.
+            SiteError: The text cannot be read, a module or phase does not exist, or a list holds
+                other than one site.
             FaultError: The model, a parameter or the elements can never be.
 
         Warns:
             FaultWarning: The golden run made no such call; it may stay ``not_injected``.
         """
+        site = _only(site)
         fault = Fault(
             id=self._book.free_id() if id is None else id,
             target=site.target if isinstance(site, Site) else Target.parse(site),
@@ -205,3 +209,15 @@ class Planned:
     def can_redo(self) -> bool:
         """Whether there is a change to do again."""
         return self._book.can_redo
+
+
+def _only(site: Site | str | Sequence[Site | str]) -> Site | str:
+    """The site, or the only one of a selection such as that of `Trace.find`."""
+    if isinstance(site, (Site, str)) or not isinstance(site, Sequence):
+        return site
+    if len(site) != 1:
+        raise SiteError(
+            f"a fault is armed at one site, not at {counted(len(site), 'site')}; pass one of them, "
+            "such as sites[0], or a target that chooses several, such as 'relu'"
+        )
+    return site[0]

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from fi_notebook.core.fault import FaultPlan
-from fi_notebook.errors import FaultError, SessionError
+from fi_notebook.errors import FaultError, SessionError, SiteError
 from fi_notebook.session import FaultWarning, Session
 from tests.models import cnn
 
@@ -102,6 +102,18 @@ def test_an_armed_fault_does_not_change_with_what_the_caller_holds() -> None:
     fault = session.arm("relu*1:0", "zero", elements={"index": torch.tensor([0, 3, 0, 0])})
     assert fault.elements == {"index": [0, 3, 0, 0]}
     assert FaultPlan.load(session.plan.to_dict()) == session.plan
+
+
+def test_a_selection_of_one_site_is_that_site() -> None:
+    """What ``find`` gives can be armed where it is one site; else the error says to pass one."""
+    made = cnn()
+    session = Session(made.step, model=made.model)
+    relu = session.trace().find("relu*1")
+    assert session.arm(relu, "zero").target == relu[0].target
+    with pytest.raises(SiteError, match=r"not at 2 sites; pass one of them, such as sites\[0\]"):
+        session.arm([*relu, *relu], "zero")
+    with pytest.raises(SiteError, match="not at 0 sites"):
+        session.arm([], "zero")
 
 
 def test_a_module_where_an_operator_belongs_is_told_apart() -> None:
