@@ -28,6 +28,7 @@ from typing import Any
 from fi_notebook.core.fault import FaultPlan
 from fi_notebook.core.trace import Trace
 from fi_notebook.core.tree import VIEWS, build_tree
+from fi_notebook.core.words import counted
 from fi_notebook.errors import FiError, did_you_mean
 
 __all__ = ["main"]
@@ -138,6 +139,10 @@ def _show_demo(session: Any) -> None:
     for by, title in (("module", "modules"), ("source", "source lines"), ("op", "operators")):
         shown = build_tree(trace, by, folded=False)
         _say(f"1. One training step as a tree of {title}", text.tree(shown, 2 - (by == "op")))
+    hidden = trace.call_count - build_tree(trace, folded=False).calls
+    print(
+        f"\nnot shown: {counted(hidden, 'call')} such as detach; section 4 counts their outputs too"
+    )
     site = trace.site(trace.row(TARGET))
     element = largest_element(trace.value(site))
     fault = session.arm(site, "bitflip", elements={"index": element}, bit=BIT)
