@@ -26,7 +26,7 @@ from fi_notebook.engine.intercept import OPTIMIZER, Call, Watch
 from fi_notebook.engine.outputs import Output
 from fi_notebook.errors import did_you_mean
 
-__all__ = ["Aim"]
+__all__ = ["Aim", "is_operator"]
 
 _UNCOUNTED = "what comes before a step's first training forward takes no such number here"
 """Of ``other/…`` in a training loop, where that is the end of the step before."""
@@ -233,14 +233,21 @@ class Aim:
         return f"{came}; ask for more, as in replay(steps={wanted})"
 
 
+def is_operator(op: str) -> bool:
+    """Whether torch, or a library that was loaded, has an operator of this name now."""
+    return op in _operators()
+
+
+def _operators() -> set[str]:
+    names = torch._C._dispatch_get_all_op_names()
+    return {name.partition(".")[0].removeprefix("aten::") for name in names}
+
+
 @lru_cache(maxsize=256)
 def _near_operators(op: str) -> str:
     """The nearest operators there are, where an operator is none."""
-    qualified = {
-        name.partition(".")[0].removeprefix("aten::")
-        for name in torch._C._dispatch_get_all_op_names()
-    }
-    return "" if op in qualified else did_you_mean(op, sorted(qualified))
+    known = _operators()
+    return "" if op in known else did_you_mean(op, sorted(known))
 
 
 def _place(phase: str, module: str, module_call: int, ordinal: int) -> str:

@@ -13,9 +13,11 @@ import logging
 from dataclasses import replace
 
 from fi_notebook.core.fault import Fault, FaultPlan
-from fi_notebook.core.match import has_module
+from fi_notebook.core.match import has_module, module_hint
 from fi_notebook.core.run import NotInjected
 from fi_notebook.engine import arming
+from fi_notebook.engine.aim import is_operator
+from fi_notebook.engine.collectives import qualified_operator
 from fi_notebook.engine.modules import ModuleTable
 from fi_notebook.errors import FaultError, SiteError, did_you_mean
 
@@ -37,8 +39,16 @@ def aimed_at(plan: FaultPlan, table: ModuleTable) -> tuple[list[Fault], tuple[No
             logger.error("%s: %s", fault.id, error)  # noqa: TRY400  (said, not raised)
             refused.append(NotInjected(fault.id, str(error)))
         else:
+            _report_module_as_operator(fault, names)
             aimed.append(fault)
     return aimed, tuple(refused)
+
+
+def _report_module_as_operator(fault: Fault, names: list[str]) -> None:
+    target = fault.target
+    hint = module_hint(str(target), names) if target.kind == "call" else ""
+    if hint and not is_operator(qualified_operator(target.op)):
+        logger.error("%s: no operator %r%s", fault.id, target.op, hint)
 
 
 def _report_unknown_modules(plan: FaultPlan, names: list[str]) -> None:

@@ -452,3 +452,12 @@ def test_the_structure_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     assert titles == ["----------module names of the model----------"]
     steps = [line for line in lines(caplog) if line.startswith("current step")]
     assert steps == [f"current step {s}. Restart counting" for s in (1, 2)]
+
+
+def test_a_module_as_operator_is_reported_at_once(caplog: pytest.LogCaptureFixture) -> None:
+    """Before any step, where no operator has that name: ``relu`` may be one, ``fc`` is none."""
+    model = nn.ModuleDict({"fc": nn.Linear(2, 2), "relu": nn.ReLU()})
+    for target in ("relu", "fc"):
+        Injector(plan(target), model=model).close()
+    said = [line for line in lines(caplog) if "is a module" in line]
+    assert said == ["f1: no operator 'fc'; 'fc' is a module: name an operator, with modules='fc'"]
