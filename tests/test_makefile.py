@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -11,10 +12,15 @@ MAKE = shutil.which("make") or "make"
 
 
 def _commands(target: str) -> list[str]:
-    """The commands of a target in a checkout where nothing is installed."""
+    """The commands of a target in a checkout where nothing is installed.
+
+    Without what a make that runs this test handed on: its flags, its depth, its arguments.
+    """
+    handed_on = ("MAKEFLAGS", "MAKEOVERRIDES", "MAKELEVEL", "MFLAGS", "ARGS")
     told = subprocess.run(
-        [MAKE, "--dry-run", "--always-make", target],
+        [MAKE, "--dry-run", "--always-make", "--no-print-directory", target],
         cwd=ROOT,
+        env={name: value for name, value in os.environ.items() if name not in handed_on},
         capture_output=True,
         text=True,
         check=True,
