@@ -16,6 +16,10 @@ test("cells that are as they were say nothing, nor do files and cells that are n
   assert.equal(changedCells(SOURCES, []), "");
 });
 
+test("empty lines before and after, which Python leaves out, change nothing", () => {
+  assert.equal(changedCells(SOURCES, [cell(2, "\n\ndef f(x):\n    return x\n\n")]), "");
+});
+
 test("a cell that was edited is named", () => {
   assert.equal(changedCells(SOURCES, [cell(2, "def f(x):\n    return 2 * x"), MAGIC]), "In [2] was edited");
   assert.equal(changedCells(SOURCES, [FUNCTION, cell(5, "%%fi_explore model=net\nloss = 2 * f(net(x))\nloss")]), "In [5] was edited");

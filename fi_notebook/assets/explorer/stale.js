@@ -26,7 +26,7 @@ export function changedCells(sources, cells) {
  * Where the editor shows a part of a long cell, that part is looked for. */
 function same(source, { text, whole }) {
   const [kept, shown] = text.startsWith("%%") ? [source, text].map(withoutFirst) : [source, text];
-  return whole ? kept.trimEnd() === shown.trimEnd() : kept.includes(shown.trim());
+  return whole ? kept.trim() === shown.trim() : kept.includes(shown.trim());
 }
 
 /** @param {string} text */
