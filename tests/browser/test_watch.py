@@ -43,8 +43,12 @@ def view(lab: LabPage) -> Locator:
 
 
 def drawn_steps(root: Locator) -> int:
-    """How many steps plotly has drawn, thinned or not: the last step of the first curve."""
-    last: int = root.locator(".js-plotly-plot").evaluate("(plot) => plot._fullData[0].x.at(-1)")
+    """How many steps plotly has drawn, thinned or not: the last step of the first curve.
+
+    It is -1 where the axes stand and no curve does yet.
+    """
+    told = "(plot) => plot._fullData?.[0]?.x.at(-1) ?? -1"
+    last: int = root.locator(".js-plotly-plot").evaluate(told)
     return last
 
 
@@ -70,7 +74,7 @@ def test_it_is_drawn_while_the_loop_runs(
     first = drawn_steps(root)
     lab.page.wait_for_function(
         "(first) => [...document.querySelectorAll('.fi-watch .js-plotly-plot')]"
-        ".at(-1)._fullData[0].x.at(-1) > first + 5",
+        ".at(-1)?._fullData?.[0]?.x.at(-1) > first + 5",
         arg=first,
     )
     running = "() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.status"
