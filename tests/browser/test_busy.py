@@ -81,9 +81,12 @@ def test_stop_is_heard_while_a_cell_waits(explored: LabPage) -> None:
 def test_a_restarted_kernel_leaves_a_read_only_view(explored: LabPage) -> None:
     """The view says that the kernel is gone, and shows what it showed."""
     explorer = Explorer(explored)
+    rows = explorer.root.locator(".fi-row")
+    rows.first.wait_for()
+    shown = rows.count()
     explored.page.evaluate(
         "() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()"
     )
     explorer.root.locator(".fi-state", has_text="kernel is gone").wait_for()
-    assert explorer.root.locator(".fi-row").count() > 0
+    rows.nth(shown - 1).wait_for()
     assert explorer.root.get_by_role("button", name="Replay").is_disabled()
