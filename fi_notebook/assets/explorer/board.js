@@ -2,9 +2,8 @@
 
 import { campaignPart } from "./campaign.js";
 import { button, h } from "./dom.js";
-import { hostOf, latestWins } from "./live.js";
+import { hostOf, stand } from "./live.js";
 import { redraw } from "./plots.js";
-import { watchTheme } from "./theme.js";
 
 /** Draw a campaign into an element. @param {any} model @param {HTMLElement} el */
 function mountCampaign(model, el) {
@@ -16,32 +15,13 @@ function mountCampaign(model, el) {
   const send = (kind) => control.then((by) => by.send({ kind })).catch(() => {});
   const stop = button("Stop", () => send("stop"), { title: "what is done is kept" });
   root.append(h("div.head", null, h("h3.title", null, "campaign"), stop), part.el);
-  let gone = !model.comm_live && model.comm_live !== undefined;
-  const show = latestWins(() => {
+  const away = stand(model, el, view, "change:_frame change:_pictures", (gone) => {
     const frame = JSON.parse(model.get("_frame"));
     part.update(gone ? { ...frame, state: "the kernel is gone" } : frame, JSON.parse(model.get("_pictures")));
     stop.disabled = gone || frame.state !== "running";
-  });
-  const lost = () => {
-    gone = true;
-    show();
-  };
-  model.on("change:_frame change:_pictures", show);
-  model.on("comm_live_update", lost);
-  root.addEventListener("keydown", (event) => event.key === "Escape" || event.stopPropagation());
-  el.append(root);
+  }, () => redraw(view));
   for (const wait of [0, 300, 1000, 4000]) setTimeout(() => send("ping"), wait);
-  const unwatch = watchTheme(view);
-  const sized = new ResizeObserver(() => redraw(view));
-  sized.observe(root);
-  show();
-  return () => {
-    model.off("change:_frame change:_pictures", show);
-    model.off("comm_live_update", lost);
-    sized.disconnect();
-    unwatch();
-    root.remove();
-  };
+  return away;
 }
 
 export default {

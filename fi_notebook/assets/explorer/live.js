@@ -1,5 +1,6 @@
 /** What widgets share that hold all they show in their model's state. */
 
+import { watchTheme } from "./theme.js";
 import { inflate } from "./wire.js";
 
 /** plotly.js, which stands in a model of its own. */
@@ -36,5 +37,36 @@ export function latestWins(work) {
   return () => {
     due = true;
     if (!running) run();
+  };
+}
+
+/** Put a view into an element: drawn anew when the model's state, the theme or its size changes.
+ * @param {any} model @param {HTMLElement} el @param {any} view
+ * @param {string} changes events of the state that it shows
+ * @param {(gone: boolean) => any} work draws the state; gone is whether the kernel is
+ * @param {() => void} [resized] draws it in another size, where that is less than all of it
+ * @returns {() => void} takes it away */
+export function stand(model, el, view, changes, work, resized) {
+  const { root } = view;
+  let gone = !model.comm_live && model.comm_live !== undefined;
+  const show = latestWins(() => work(gone));
+  const lost = () => {
+    gone = true;
+    show();
+  };
+  model.on(changes, show);
+  model.on("comm_live_update", lost);
+  root.addEventListener("keydown", (event) => event.key === "Escape" || event.stopPropagation());
+  el.append(root);
+  const unwatch = watchTheme(view);
+  const sized = new ResizeObserver(resized ?? show);
+  sized.observe(root);
+  show();
+  return () => {
+    model.off(changes, show);
+    model.off("comm_live_update", lost);
+    sized.disconnect();
+    unwatch();
+    root.remove();
   };
 }

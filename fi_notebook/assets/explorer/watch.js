@@ -1,9 +1,8 @@
 /** The live view of a watch: entry point of its widget. All that it shows is the model's state. */
 
 import { fill, h, select, table } from "./dom.js";
-import { hostOf, latestWins } from "./live.js";
+import { hostOf, stand } from "./live.js";
 import { draw } from "./plots.js";
-import { watchTheme } from "./theme.js";
 
 /** A figure with the points that moved since it was made.
  * @param {{ data: any[], layout: any }} figure @param {Record<number, any>} points */
@@ -56,8 +55,7 @@ function mountWatch(model, el) {
     h("div.head", null, head, choice), alerts, place, last, live);
   const view = /** @type {any} */ ({ store: hostOf(model), root, say: () => {} });
   let before = {};
-  let gone = !model.comm_live && model.comm_live !== undefined;
-  const show = latestWins(async () => {
+  return stand(model, el, view, "change:_frame change:_figure", (gone) => {
     const frame = JSON.parse(model.get("_frame"));
     const text = model.get("_figure");
     live.textContent = spoken(before, frame) || live.textContent;
@@ -68,25 +66,6 @@ function mountWatch(model, el) {
     choice.value = model.get("statistic");
     if (text) draw(view, place, merged(JSON.parse(text), frame.points ?? {}));
   });
-  const lost = () => {
-    gone = true;
-    show();
-  };
-  model.on("change:_frame change:_figure", show);
-  model.on("comm_live_update", lost);
-  root.addEventListener("keydown", (event) => event.key === "Escape" || event.stopPropagation());
-  el.append(root);
-  const unwatch = watchTheme(view);
-  const sized = new ResizeObserver(show);
-  sized.observe(root);
-  show();
-  return () => {
-    model.off("change:_frame change:_figure", show);
-    model.off("comm_live_update", lost);
-    sized.disconnect();
-    unwatch();
-    root.remove();
-  };
 }
 
 export default {
