@@ -4,14 +4,14 @@ import { campaignPart } from "./campaign.js";
 import { button, h } from "./dom.js";
 import { hostOf, stand } from "./live.js";
 import { redraw } from "./plots.js";
+import { PRIMED, controlOf } from "./wire.js";
 
 /** Draw a campaign into an element. @param {any} model @param {HTMLElement} el */
 function mountCampaign(model, el) {
   const root = h("div.explorer.board", { "data-lm-suppress-shortcuts": "true", role: "region", "aria-label": "campaign" });
   const view = /** @type {any} */ ({ store: hostOf(model), root, say: () => {} });
   const part = campaignPart(view);
-  // a comm of its own, heard while a cell runs
-  const control = Promise.resolve().then(() => model.widget_manager.get_model(model.get("_control"))).catch(() => model);
+  const control = controlOf(model);
   const send = (kind) => control.then((by) => by.send({ kind })).catch(() => {});
   const stop = button("Stop", () => send("stop"), { title: "what is done is kept" });
   root.append(h("div.head", null, h("h3.title", null, "campaign"), stop), part.el);
@@ -20,7 +20,7 @@ function mountCampaign(model, el) {
     part.update(gone ? { ...frame, state: "the kernel is gone" } : frame, JSON.parse(model.get("_pictures")));
     stop.disabled = gone || frame.state !== "running";
   }, () => redraw(view));
-  for (const wait of [0, 300, 1000, 4000]) setTimeout(() => send("ping"), wait);
+  for (const wait of PRIMED) setTimeout(() => send("ping"), wait);
   return away;
 }
 

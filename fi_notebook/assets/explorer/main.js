@@ -3,7 +3,7 @@
 import { mount } from "./mount.js";
 import { PAGE } from "./plots.js";
 import { GONE, Store } from "./store.js";
-import { Wire, inflate, unpack } from "./wire.js";
+import { PRIMED, Wire, controlOf, inflate, unpack } from "./wire.js";
 
 /** One store per widget, whatever the number of its views. @type {Map<string, Store>} */
 const STORES = new Map();
@@ -12,9 +12,7 @@ function storeOf(model) {
   const key = model.get("_key");
   const known = STORES.get(key);
   if (known) return known;
-  // a comm of its own, heard while a cell runs
-  const control = Promise.resolve().then(() => model.widget_manager.get_model(model.get("_control")))
-    .catch(() => model);
+  const control = controlOf(model);
   const store = new Store((content) => control.then((by) => by.send(content)));
   const wire = new Wire((message) => store.receive(message), () => store.tell("resync"),
     (error) => store.note("error", `a message could not be read: ${error}`));
@@ -22,7 +20,7 @@ function storeOf(model) {
   model.on("comm_live_update", () => store.lose(GONE));
   model.on("comm:close", () => store.lose("the explorer was closed"));
   STORES.set(key, store);
-  for (const wait of [0, 300, 1000, 4000]) setTimeout(() => store.tell("ping"), wait);
+  for (const wait of PRIMED) setTimeout(() => store.tell("ping"), wait);
   store.tell("ready", { plotly: Boolean(PAGE.__fi_plotly) });
   return store;
 }

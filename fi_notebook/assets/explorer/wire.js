@@ -71,3 +71,12 @@ export class Wire {
     this.deliver(unpack(content.head, content.deflated ? await inflate(block) : block));
   }
 }
+
+/** The widget's comm of its own, heard while a cell runs; the widget itself where there is none.
+ * @param {any} model @returns {Promise<any>} */
+export function controlOf(model) {
+  return Promise.resolve().then(() => model.widget_manager.get_model(model.get("_control"))).catch(() => model);
+}
+
+/** When the control comm is primed, in milliseconds after the view was made. */
+export const PRIMED = [0, 300, 1000, 4000];
