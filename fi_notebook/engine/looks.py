@@ -30,6 +30,7 @@ from fi_notebook.engine.bits import position_hash
 from fi_notebook.engine.makers import Makers, Shown
 from fi_notebook.engine.measure import EQUAL, Measure, compare_kept
 from fi_notebook.engine.outputs import Output
+from fi_notebook.engine.ruler import Ruler
 from fi_notebook.engine.stats import Statistics, read_back
 from fi_notebook.engine.storages import local_part
 from fi_notebook.engine.store import Base, Kept, SiteKey, ValueStore
@@ -71,6 +72,7 @@ class Looks:
         self._keys: list[SiteKey] = []
         self._as_golden: dict[int, int] = {}
         self._hashes = _Hashes()
+        self._ruler = None if golden is None else Ruler()
 
     def look(
         self,
@@ -118,7 +120,7 @@ class Looks:
             return
         found = None if shown is None else self._measured_before(kept, tensor, shown)
         if found is None:
-            found = compare_kept(kept, tensor)
+            found = compare_kept(kept, tensor, self._ruler)
         self.measures[row] = (kept.row, found)
         if not found.equal:
             self.unequal[row] = kept

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import torch
 from torch.nn.parameter import is_lazy
@@ -47,15 +48,14 @@ class Shown:
     alike: bool
 
 
-@dataclass(frozen=True, slots=True)
-class _Sight:
+class _Sight(NamedTuple):
     """What a site showed: a tensor without gaps, at one version of its memory."""
 
     row: int
     version: int
     dtype: torch.dtype
     offset: int
-    count: int
+    numel: int
     shape: tuple[int, ...]
     stride: tuple[int, ...]
     in_order: bool
@@ -65,7 +65,7 @@ class _Sight:
 class _History:
     """The rows of the sites that wrote a storage, and of the views that were taken since."""
 
-    writes: list[int] = field(default_factory=list)
+    writes: tuple[int, ...] = ()
     views: dict[_Geometry, int] = field(default_factory=dict)
     sights: list[_Sight] = field(default_factory=list)
     ours: bool = False
@@ -90,8 +90,8 @@ class Makers:
         history = self._known.get(tensor)
         if history is None or is_lazy(tensor):  # a lazy one has no shape yet
             return ()
-        row = history.views.get(_geometry(tensor))
-        return tuple(history.writes) if row is None else (row,)
+        row = history.views.get(_geometry(tensor)) if history.views else None
+        return history.writes if row is None else (row,)
 
     def shown(self, output: Output, read: Sequence[torch.Tensor]) -> Shown | None:
         """The site that showed what an output shows; None for new memory, or a write.
@@ -137,8 +137,8 @@ class Makers:
     def note(self, output: Output, row: int) -> None:
         """A call made an output at a site row."""
         tensor = output.tensor
-        history = self._known.get(tensor)
-        if history is None or output.kind not in (VIEW, IN_PLACE):
+        history = None if output.kind == FUNCTIONAL else self._known.get(tensor)
+        if history is None:
             history = _History(ours=output.kind == FUNCTIONAL)
             self._known.set(tensor, history)
         if output.kind == VIEW:
@@ -148,10 +148,9 @@ class Makers:
         history.sights.clear()
         if output.kind == IN_PLACE and not _is_whole(tensor):
             history.views[_geometry(tensor)] = row
-            del history.writes[: -_MOST + 1]
+            history.writes = (*history.writes[-_MOST + 1 :], row)
         else:
-            history.writes.clear()
-        history.writes.append(row)
+            history.writes = (row,)
 
 
 def _geometry(tensor: torch.Tensor) -> _Geometry:
@@ -183,9 +182,9 @@ def _within(tensor: torch.Tensor, sight: _Sight) -> Shown | None:
     if start == 0 and shape == sight.shape and stride == sight.stride:
         return Shown(sight.row, 0, permuted=True, alike=True)
     reach = sum((size - 1) * step for size, step in zip(shape, stride, strict=True))
-    if start < 0 or start + reach >= sight.count or 0 in shape:
+    if start < 0 or start + reach >= sight.numel or 0 in shape:
         return None
-    permuted = tensor.numel() == sight.count and is_dense(tensor)
+    permuted = tensor.numel() == sight.numel and is_dense(tensor)
     alike = permuted and sight.in_order and tensor.is_contiguous()
     return Shown(sight.row, start, permuted, alike)
 

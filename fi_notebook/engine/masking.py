@@ -114,7 +114,7 @@ def evidence(call: Call, made: Sequence[Output], reads: Sequence[Read]) -> Evide
     found |= Evidence.SEEN
     if call.op in _EVEN and _only_signs(masks, reads):
         found |= Evidence.SIGN
-    if _met_zeros(call, masks, list(tensors_in((*call.args, *call.kwargs.values())))):
+    if _met_zeros(call, masks, tensors_in((*call.args, *call.kwargs.values()))):
         found |= Evidence.FACTOR
     return found | _outputs_there(masks, made[0].tensor if made else None)
 

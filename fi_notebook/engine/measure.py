@@ -52,18 +52,18 @@ _BLOCK = 1 << 18
 _LARGE_BLOCK = 1 << 24
 
 
-def compare_kept(kept: Kept, tensor: torch.Tensor) -> Measure:
+def compare_kept(kept: Kept, tensor: torch.Tensor, ruler: Ruler | None = None) -> Measure:
     """Measure a tensor of the faulty run against what is kept of the golden one."""
     if kept.shape != tensor.shape or kept.dtype != tensor.dtype:
         return _incomparable(tensor)
     if kept.held is None and _same_hash(kept, tensor):
         return EQUAL._replace(numel=tensor.numel())
     if (whole := kept.whole) is not None:
-        return measure(whole.to(tensor.device), tensor)
+        return measure(whole.to(tensor.device), tensor, ruler)
     if kept.sample is None:
         return _unmeasured(tensor)
     sample = sampled(tensor)
-    part = measure(kept.sample, sample)
+    part = measure(kept.sample, sample, ruler)
     scale = tensor.numel() / max(1, sample.numel())
     changed = max(1, round(part.changed * scale))
     return part._replace(equal=False, exact=False, changed=changed, numel=tensor.numel())
@@ -87,18 +87,18 @@ def _unmeasured(tensor: torch.Tensor) -> Measure:
     return Measure(**(unknown | known))  # type: ignore[arg-type]  # NaN stands for unknown
 
 
-def measure(golden: torch.Tensor, faulty: torch.Tensor, *, brief: bool = False) -> Measure:
+def measure(golden: torch.Tensor, faulty: torch.Tensor, ruler: Ruler | None = None) -> Measure:
     """Measure one tensor against another of the same shape and dtype, block by block.
 
     Args:
         golden: The golden tensor.
         faulty: The other one.
-        brief: Leave out what a `Difference` does not tell: ``max_rel``, ``max_ulp``,
-            ``cosine`` and ``sign_flips`` are NaN or 0.
+        ruler: What has room for the largest block; None takes some. From one that is brief,
+            ``max_rel``, ``max_ulp``, ``cosine`` and ``sign_flips`` are NaN or 0.
     """
     if equal_bits(golden, faulty):
         return EQUAL._replace(numel=golden.numel())
-    parts = list(_parts(golden.detach(), faulty.detach(), brief=brief))
+    parts = list(_parts(golden.detach(), faulty.detach(), ruler))
     squares = [sum(part[n] for part in parts) for n in range(4)]
     ulps = [part.ulps for part in parts if not math.isnan(part.ulps)]
     return Measure(
@@ -117,16 +117,18 @@ def measure(golden: torch.Tensor, faulty: torch.Tensor, *, brief: bool = False) 
     )
 
 
-def _parts(golden: torch.Tensor, faulty: torch.Tensor, *, brief: bool) -> Iterator[_Part]:
+def _parts(golden: torch.Tensor, faulty: torch.Tensor, ruler: Ruler | None) -> Iterator[_Part]:
     """The measures block by block; on the host in blocks that stay in the cache."""
     here = golden.device.type == faulty.device.type == "cpu"
     quick = here and golden.dtype in QUICK and is_plain(golden) and is_plain(faulty)
     size = _BLOCK if golden.device.type == "cpu" else _LARGE_BLOCK
     size = QUICK_BLOCK if quick else size
-    ruler = Ruler(min(size, golden.numel()), brief=brief) if quick else None
     pairs = zip(*(flat.split(size) for flat in _flat(golden, faulty)), strict=True)
-    for a, b in pairs:
-        yield _Part.of(a, b) if ruler is None else _Part._make(ruler.measure(a, b))
+    if quick:
+        ruler = ruler or Ruler(min(size, golden.numel()))
+        yield from (_Part._make(ruler.measure(a, b)) for a, b in pairs)
+    else:
+        yield from (_Part.of(a, b) for a, b in pairs)
 
 
 def _flat(a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -214,12 +216,14 @@ def _ordered(values: torch.Tensor) -> torch.Tensor:
     return torch.where(bits < 0, lowest - bits, bits)
 
 
-def difference(name: str, golden: torch.Tensor, faulty: torch.Tensor) -> Difference:
+def difference(
+    name: str, golden: torch.Tensor, faulty: torch.Tensor, ruler: Ruler | None = None
+) -> Difference:
     """How far one named tensor is from the golden one."""
     golden, faulty = dense(golden), dense(faulty)
     if golden.shape != faulty.shape or golden.dtype != faulty.dtype:
         return Difference(name, equal=False, numel=faulty.numel(), note="other shape or dtype")
-    found = measure(golden, faulty, brief=True)
+    found = measure(golden, faulty, ruler or Ruler(min(QUICK_BLOCK, golden.numel()), brief=True))
     scalar = golden.numel() == 1 and not golden.is_complex()
     return Difference(
         name,
@@ -254,9 +258,9 @@ def differences(
     golden: Mapping[str, torch.Tensor], faulty: Mapping[str, torch.Tensor]
 ) -> tuple[Difference, ...]:
     """One difference per name that either side has, in the golden order."""
-    names = dict.fromkeys((*golden, *faulty))
+    names, ruler = dict.fromkeys((*golden, *faulty)), Ruler(brief=True)
     return tuple(
-        difference(name, golden[name], faulty[name])
+        difference(name, golden[name], faulty[name], ruler)
         if name in golden and name in faulty
         else Difference(
             name, equal=False, note=f"only in the {'golden' if name in golden else 'faulty'} run"

@@ -76,7 +76,7 @@ class Schema:
     collective: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: one is made at every call, and that takes thrice as long
 class Output:
     """One tensor that a call gave.
 

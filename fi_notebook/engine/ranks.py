@@ -201,7 +201,7 @@ class RankStriker:
         """Strike what a call is about to read and what could not be struck before."""
         if not self._late or is_collective(call.op) or _only_looks(call):
             return
-        read = list(tensors_in((*call.args, *call.kwargs.values())))
+        read = tensors_in((*call.args, *call.kwargs.values()))
         for one in list(self._late):
             aim, origin, output = one
             if any(_overlap(output.tensor, tensor) for tensor in read):

@@ -32,17 +32,19 @@ Found = tuple[float, float, float, float, float, float, float, int, int, int, in
 
 
 class Ruler:
-    """Room for the measures of one block after the other.
+    """Room for the measures of one block after the other; taking it anew costs as much as they.
 
     Args:
         size: Elements of the largest block.
         brief: Leave out relative errors, representable values and signs.
     """
 
-    def __init__(self, size: int, *, brief: bool) -> None:
+    def __init__(self, size: int = QUICK_BLOCK, *, brief: bool = False) -> None:
         """Take the room."""
         self._brief = brief
         self._room = np.empty((3, size))
+        self._integers = np.empty((2, size), dtype=np.int64)
+        self._truths = np.empty(size, dtype=np.bool_)
 
     def measure(self, golden: torch.Tensor, faulty: torch.Tensor) -> Found:
         """Measure a block of one against a block of the other.
@@ -58,11 +60,12 @@ class Ruler:
     def _measured(self, golden: torch.Tensor, faulty: torch.Tensor) -> Found:
         a, b, _ = (row[: golden.numel()] for row in self._room)
         np.copyto(a, _numbers(golden))
-        if same_memory(golden, faulty) and math.isfinite(before := float(np.dot(a, a))):
+        if same_memory(golden, faulty) and math.isfinite(before := _dot(a, a)):
             return (0.0, before, before, before, 0.0, 0.0, math.nan, 0, 0, 0, 0)
         np.copyto(b, _numbers(faulty))
         bits = [raw(tensor).numpy() for tensor in (golden, faulty)]
-        changed = int(np.count_nonzero(bits[0] != bits[1]))
+        truths = self._truths[: a.size]
+        changed = int(np.count_nonzero(np.not_equal(bits[0], bits[1], out=truths)))
         sums = self._sums(a, b)
         odd = None if math.isfinite(sum(sums[:3])) else _Odd.of(a, b)
         if odd is not None:
@@ -70,15 +73,15 @@ class Ruler:
             bits = [np.where(odd.no_number, 0, side) for side in bits]
             sums = self._sums(a, b)
         far, relative = self._largest(a, b)
-        steps, flips = (math.nan, 0) if self._brief else _steps(bits[0], bits[1], odd)
+        steps, flips = (math.nan, 0) if self._brief else self._steps(bits[0], bits[1], odd)
         new = (0, 0) if odd is None else odd.new
         return (*sums, far, relative, steps, changed, flips, *new)
 
     def _sums(self, a: np.ndarray, b: np.ndarray) -> tuple[float, float, float, float]:
         """Squares of the difference, which stays in the room, of each, and the product."""
         apart = np.subtract(b, a, out=self._room[2][: a.size])
-        squares, before, after = (float(np.dot(side, side)) for side in (apart, a, b))
-        return squares, before, after, math.nan if self._brief else float(np.dot(a, b))
+        squares, before, after = (_dot(side, side) for side in (apart, a, b))
+        return squares, before, after, math.nan if self._brief else _dot(a, b)
 
     def _largest(self, golden: np.ndarray, room: np.ndarray) -> tuple[float, float]:
         """Largest difference, absolute and relative: infinite where golden is 0 and it not."""
@@ -89,6 +92,28 @@ class Ruler:
         ratios = np.divide(apart, golden, out=room)
         found = float(max(np.fmax.reduce(ratios), -np.fmin.reduce(ratios)))
         return far, 0.0 if math.isnan(found) else found
+
+    def _steps(self, golden: np.ndarray, faulty: np.ndarray, odd: _Odd | None) -> tuple[float, int]:
+        """Largest distance in representable values, and how many signs of finite numbers flip."""
+        rooms = (row.view(golden.dtype)[: golden.size] for row in self._integers)
+        steps = np.subtract(faulty, golden, out=next(rooms))
+        across = np.bitwise_xor(faulty, golden, out=next(rooms))
+        flipped = np.flatnonzero(np.less(across, 0, out=self._truths[: golden.size]))
+        if not flipped.size:
+            most = max(int(steps.max()), -int(steps.min()))
+            return (float(most) if most else math.nan), 0  # no number changed
+        steps[flipped] = 0
+        most = max(int(steps.max()), -int(steps.min()))
+        flips = flipped if odd is None else flipped[~odd.places[flipped]]
+        return max(float(most), _across(golden[flipped], faulty[flipped])), int(flips.size)
+
+
+def _across(golden: np.ndarray, faulty: np.ndarray) -> float:
+    """Largest distance in representable values between numbers of different signs."""
+    lowest = int(np.iinfo(golden.dtype).min)
+    sides = (side.astype(np.int64) for side in (golden, faulty))
+    far = sum(np.where(side < 0, side - lowest, side).astype(np.float64) for side in sides)
+    return float(np.max(far))
 
 
 class _Odd(NamedTuple):
@@ -113,23 +138,12 @@ class _Odd(NamedTuple):
         return cls(places, nans[0] | nans[1], (int(next(new)), int(next(new))))
 
 
+def _dot(a: np.ndarray, b: np.ndarray) -> float:
+    """Sum of products by torch: numpy's BLAS has threads of its own, which fight with torch's."""
+    return torch.dot(torch.from_numpy(a), torch.from_numpy(b)).item()
+
+
 def _numbers(tensor: torch.Tensor) -> np.ndarray:
     """The values as numpy knows them."""
     values = tensor.float() if tensor.element_size() == 2 else tensor
     return np.asarray(values.numpy())
-
-
-def _steps(golden: np.ndarray, faulty: np.ndarray, odd: _Odd | None) -> tuple[float, int]:
-    """Largest distance in representable values, and how many signs of finite numbers flip."""
-    steps = faulty - golden
-    flipped = np.flatnonzero((faulty ^ golden) < 0)
-    if not flipped.size:
-        most = max(int(steps.max()), -int(steps.min()))
-        return (float(most) if most else math.nan), 0  # no number changed
-    steps[flipped] = 0
-    most = max(int(steps.max()), -int(steps.min()))
-    sides = (side[flipped].astype(np.int64) for side in (golden, faulty))
-    lowest = int(np.iinfo(golden.dtype).min)
-    across = sum(np.where(side < 0, side - lowest, side).astype(np.float64) for side in sides)
-    flips = flipped if odd is None else flipped[~odd.places[flipped]]
-    return max(float(most), float(np.max(across))), int(flips.size)

@@ -7,7 +7,7 @@ held by weak reference, which keeps the address from being given to another stor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar
 
 import torch
@@ -78,15 +78,21 @@ def is_plain(tensor: torch.Tensor) -> bool:
     return tensor.layout == torch.strided and not (tensor.is_conj() or tensor.is_neg())
 
 
-def tensors_in(values: Iterable[Any]) -> Iterator[torch.Tensor]:
-    """Every tensor among call arguments, lists and tuples included."""
+def tensors_in(values: Iterable[Any]) -> list[torch.Tensor]:
+    """Every tensor among call arguments, lists, tuples and dicts included, in order."""
+    found: list[torch.Tensor] = []
+    _collect(values, found)
+    return found
+
+
+def _collect(values: Iterable[Any], found: list[torch.Tensor]) -> None:
     for value in values:
         if isinstance(value, torch.Tensor):
-            yield value
+            found.append(value)
         elif isinstance(value, (list, tuple)):
-            yield from tensors_in(value)
+            _collect(value, found)
         elif isinstance(value, dict):
-            yield from tensors_in(value.values())
+            _collect(value.values(), found)
 
 
 class StorageMap(Generic[T]):

@@ -169,7 +169,7 @@ class TapeRecorder:
         return Slot(number, version, *geometry, place, golden, whole)
 
     def _note_root(self, call: Call) -> None:
-        root = next(tensors_in(call.args), None)
+        root = next(iter(tensors_in(call.args)), None)
         if root is not None and root.numel() == 1:
             self.root = self.look("root", f"root {len(self.tape.entries)}", root)
 

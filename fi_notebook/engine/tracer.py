@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping
 from functools import partial
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -125,7 +126,7 @@ class Recorder:
         self._views: StorageMap[list[int]] = StorageMap()
         self._unsafe: set[int] = set()
         self._read: list[torch.Tensor] = []
-        self._pending: list[int] = []
+        self._pending: dict[int, None] = {}
         self._masking = None if golden is None else Masking(self._looks.unequal)
         self._unwritten = Unwritten()
         self._unplaced = Unplaced()
@@ -139,16 +140,16 @@ class Recorder:
         """Note what made the inputs, before an in-place call makes them anew."""
         if self.progress is not None:
             self.progress(call)
-        self._read = list(tensors_in((*call.args, *call.kwargs.values())))
+        self._read = tensors_in((*call.args, *call.kwargs.values()))
         rows = [self._looks.makers.of(tensor) for tensor in self._read]
-        self._pending = list(dict.fromkeys(row for each in rows for row in each))
+        self._pending = dict.fromkeys(chain.from_iterable(rows))
         if self._masking is not None:
             self._masking.before(list(zip(self._read, rows, strict=True)))
         if call.phase == BACKWARD and self.watch.sources.asking_for_gradients:
             self._take_loss(call)
 
     def _take_loss(self, call: Call) -> None:
-        root = next(tensors_in(call.args), None)
+        root = next(iter(tensors_in(call.args)), None)
         if root is not None and root.numel() == 1:
             self.loss = root.detach().clone()
 

@@ -152,7 +152,7 @@ def _loss(golden: StepResult, faulty: StepResult) -> Difference:
 
 def _gradient_norm(golden: StepResult, faulty: StepResult) -> Difference:
     norms = [torch.tensor(run.gradient_norm, dtype=torch.float64) for run in (golden, faulty)]
-    return difference("gradient norm", *norms)
+    return difference("gradient norm", norms[0], norms[1])
 
 
 @_disable_current_modes()

@@ -18,7 +18,7 @@ _BITS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 def _assert_same(golden: torch.Tensor, faulty: torch.Tensor) -> None:
     """What the ruler finds is what the plain measures find."""
-    found = _Part._make(Ruler(golden.numel(), brief=False).measure(golden, faulty))
+    found = _Part._make(Ruler(golden.numel()).measure(golden, faulty))
     plain = _Part.of(golden, faulty)
     for name in _Part._fields:
         mine, theirs = getattr(found, name), getattr(plain, name)
@@ -64,7 +64,7 @@ def test_what_is_brief_says_the_same_of_less() -> None:
     faulty = golden.clone()
     faulty[40_000:] += 1e-3
     faulty[[1, 2]] = torch.tensor([math.nan, math.inf])
-    whole, short = measure(golden, faulty), measure(golden, faulty, brief=True)
+    whole, short = measure(golden, faulty), measure(golden, faulty, Ruler(brief=True))
     for name in ("equal", "changed", "numel", "relative_l2", "max_abs", "new_nan", "new_inf"):
         assert getattr(whole, name) == getattr(short, name), name
 
