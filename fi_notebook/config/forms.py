@@ -22,7 +22,7 @@ from pydantic import (
 )
 
 from fi_notebook import faults
-from fi_notebook.core.fault import EVERY_STEP
+from fi_notebook.core.fault import EVERY_STEP, LIMIT
 from fi_notebook.core.match import CodeFilter
 from fi_notebook.core.site import PHASES, Target
 from fi_notebook.core.steps import Steps
@@ -168,7 +168,7 @@ class FaultForm(Form):
     parameters: dict[str, Any] = Field(default={}, validate_default=True)
     elements: _Elements = "all"
     steps: _Steps = EVERY_STEP
-    seed: int = Field(default=0, ge=0, lt=1 << 63)
+    seed: int = Field(default=0, ge=0, lt=LIMIT)
     modules: _Modules | None = None
     code: _Code = ()
     phases: _Phases = ()
@@ -176,7 +176,7 @@ class FaultForm(Form):
     scope: _Scope = "value"
     micro_batches: _Steps | None = None
     probability: float = Field(default=1.0, ge=0, le=1)
-    times: int | None = Field(default=None, ge=1, lt=1 << 63)
+    times: int | None = Field(default=None, ge=1, lt=LIMIT)
     ranks: _Steps | None = None
     anchor: AnchorForm | None = None
     enabled: bool = True

@@ -16,13 +16,25 @@ from fi_notebook.core.site import Site, Target
 from fi_notebook.core.steps import Steps
 from fi_notebook.errors import FaultError
 
-__all__ = ["Anchor", "Elements", "Fault", "FaultPlan", "plain_elements", "texts"]
+__all__ = [
+    "EVERY_STEP",
+    "LIMIT",
+    "Anchor",
+    "Elements",
+    "Fault",
+    "FaultPlan",
+    "plain_elements",
+    "texts",
+]
 
 Elements = str | Mapping[str, Any]
 """Which elements: a word (``"all"``) or a one-key mapping (``{"index": [0, 3]}``)."""
 
 _DRAWS_A_BIT = {"bitflip": ("bit", "field", "ber"), "burst": ("bit",)}
 """Fault models that draw a bit for each element where none of these parameters is given."""
+
+LIMIT = 1 << 63
+"""Seeds and counts lie below it, whoever asks for a fault: a plan holds them in 64 bits."""
 
 EVERY_STEP = Steps.parse("0-")
 """The steps of a fault that says nothing of steps."""

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from torch import nn
 
 from fi_notebook import faults
-from fi_notebook.core.fault import Anchor, Fault
+from fi_notebook.core.fault import LIMIT, Anchor, Fault
 from fi_notebook.core.match import CodeFilter, check_modules, module_matches
 from fi_notebook.core.site import PHASES, Site
 from fi_notebook.core.trace import FLAGS, Trace
@@ -59,19 +59,20 @@ def _check_trigger(fault: Fault) -> None:
     """Refuse an id, seed, probability or number of times that no plan could hold."""
     if not isinstance(fault.id, str) or not fault.id:
         raise FaultError(f"id is {fault.id!r}; expected a text such as 'f1'")
-    if not _is_whole(fault.seed) or not 0 <= fault.seed < 2**63:
+    if not _is_whole(fault.seed, 0):
         raise FaultError(f"seed is {fault.seed!r}; expected a whole number from 0 below 2**63")
     number = isinstance(fault.probability, (int, float)) and not isinstance(fault.probability, bool)
     if not number or not 0 <= fault.probability <= 1:
         raise FaultError(f"probability is {fault.probability!r}; expected a number from 0 to 1")
-    if fault.times is not None and (not _is_whole(fault.times) or fault.times < 1):
+    if fault.times is not None and not _is_whole(fault.times, 1):
         raise FaultError(
-            f"times is {fault.times!r}; expected a whole number from 1, or None for no limit"
+            f"times is {fault.times!r}; expected a whole number from 1 below 2**63, or None for "
+            "no limit"
         )
 
 
-def _is_whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+def _is_whole(value: object, low: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and low <= value < LIMIT
 
 
 def _check_ranks(fault: Fault) -> None:

@@ -1,22 +1,23 @@
 """What watching a step costs, in one table: beside the plain step and other tools.
 
-    python -m tests.benchmarks.bench_speed [--rounds 7] [--save test-results/speed.json]
+    python -m tests.benchmarks.bench_speed [--rounds 9] [--save test-results/speed.json]
 
     gpt: 6 layers, 256 wide, batch 4 x 128, 1654 calls; 2 threads
-    what                             CPU time   of plain   of empty mode   reach
-    plain step                        88.1 ms     1.00 x
-    empty TorchDispatchMode           93.0 ms     1.06 x         1.00 x
-    calls only                        …                                    1.2 of empty
+    what                             time   of plain   of empty mode   reach
+    plain step                    88.1 ms     1.00 x
+    empty TorchDispatchMode       93.0 ms     1.06 x         1.00 x
+    calls only                    …                                    1.2 of empty
     …
     100,000 calls: tree by module 0.07 s, …
 
-Each way is run in turn with the others, and its least processor time is shown: other work
-on the machine troubles that less than the clock. *replay* is a whole `Session.replay` of a
-bit flip in the middle of the model, with snapshot, restore and comparison, once golden
-against golden is known. *growth* has the same at 1, 2, 4 and 8 times the layers and batch.
+Each way is run in turn with the others, round by round. A time is the least of the rounds; a
+ratio is the median of those within one round, since machines change their speed. *replay* is
+a whole `Session.replay`, with snapshot, restore and comparison, once golden against golden
+is known: of a bit flip in the middle of the model, so that most outputs differ, and of a
+value scaled by one, so that none does. *growth* has the same at 1, 2, 4 and 8 times the
+layers and batch.
 
-Limits: processor time is shorter than the clock's where two threads share a kernel, and
-longer on a machine that others load; read the ratios. torchlens is timed where it is there.
+Limits: times are the clock's, so run it alone. torchlens is timed where it is there.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ import argparse
 import importlib
 import json
 import logging
+import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -34,11 +36,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.utils._debug_mode import DebugMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
 from fi_notebook import Injector, Session
+from fi_notebook.core.fault import FaultPlan
 from fi_notebook.core.trace import Trace
 from fi_notebook.core.tree import VIEWS
 from fi_notebook.engine.intercept import Interceptor, Watch
@@ -52,8 +56,10 @@ from tests.traces import large
 
 BUDGET = 4 << 30
 GROWTH = (1, 2, 4, 8)
-GROWN = ("plain step", "empty TorchDispatchMode", "calls only", "statistics", "trace", "replay")
+PLAIN, EMPTY = "plain step", "empty TorchDispatchMode"
+GROWN = (PLAIN, EMPTY, "calls only", "statistics", "trace", "replay, most differs")
 
+Times = dict[str, list[float]]
 Way = Callable[[], AbstractContextManager[Callable[[], object]]]
 
 
@@ -77,14 +83,18 @@ class Bench:
         self.session = Session(case.step, model=case.model, optimizer=case.optimizer, memory=BUDGET)
         self.calls = self.session.trace().call_count
         self.session.arm(case.struck, "bitflip", bit=22, elements={"index": 7})
+        self.differing = self.session.plan
+        self.session.disarm()
+        self.session.arm(case.struck, "scale", factor=1.0)
+        self.equal = self.session.plan
         self.session.replay()  # golden against golden is known from now on
 
     @property
     def ways(self) -> dict[str, tuple[Way, str]]:
         """The ways by name, each with what is to be reached."""
         return {
-            "plain step": (_ready(self.case.step), ""),
-            "empty TorchDispatchMode": (_ready(partial(self._under, Empty)), ""),
+            PLAIN: (_ready(self.case.step), ""),
+            EMPTY: (_ready(partial(self._under, Empty)), ""),
             "FlopCounterMode": (
                 _ready(partial(self._under, partial(FlopCounterMode, display=False))),
                 "",
@@ -98,7 +108,8 @@ class Bench:
             "statistics": (_ready(partial(run_step, self.setup, 0, ends=False)), "2 of plain"),
             "statistics and values": (_ready(self._keep), ""),
             "trace": (_ready(self._trace), ""),
-            "replay": (_ready(self.session.replay), "3 of plain"),
+            "replay, most differs": (partial(self._replay, self.differing), "3 of plain"),
+            "replay, all is equal": (partial(self._replay, self.equal), "3 of plain"),
             "injector, not its step": (partial(self._injector, {"steps": "1000000"}), "1.01"),
             "injector, in scope": (partial(self._injector, {"probability": 0}), "1.2 of empty"),
             "injector, firing": (partial(self._injector, {}), ""),
@@ -124,6 +135,12 @@ class Bench:
         Session(case.step, model=case.model, optimizer=case.optimizer, memory=BUDGET).trace()
 
     @contextmanager
+    def _replay(self, plan: FaultPlan) -> Iterator[Callable[[], object]]:
+        """A whole `Session.replay` of a plan."""
+        self.session.load_plan(plan)
+        yield self.session.replay
+
+    @contextmanager
     def _injector(self, trigger: dict[str, Any]) -> Iterator[Callable[[], object]]:
         """The second step with an injector; the first may have more to do."""
         fault = {
@@ -138,19 +155,24 @@ class Bench:
             self.case.step()
             yield self.case.step
 
-    def measure(self, rounds: int, names: tuple[str, ...] = ()) -> dict[str, float]:
-        """The least CPU seconds of each way, run in turn from the same state."""
-        least: dict[str, float] = {}
+    def measure(self, rounds: int, names: tuple[str, ...] = ()) -> Times:
+        """The seconds of each way, run in turn from the same state."""
+        times: Times = {name: [] for name in names or self.ways}
         for _ in range(rounds):
-            for name in names or self.ways:
+            for name, taken in times.items():
                 self.snapshot.restore()
                 with self.ways[name][0]() as run:
-                    start = time.process_time()
+                    start = time.perf_counter()
                     run()
-                    took = time.process_time() - start
-                least[name] = min(took, least.get(name, took))
+                    taken.append(time.perf_counter() - start)
         self.snapshot.restore()
-        return least
+        return times
+
+
+def ratio(times: Times, way: str, base: str) -> float:
+    """The median over the rounds of what one way takes of another."""
+    pairs = zip(times[way], times[base], strict=True)
+    return statistics.median(taken / plain for taken, plain in pairs)
 
 
 def _ready(run: Callable[[], object]) -> Way:
@@ -164,12 +186,19 @@ def torchlens(case: Case) -> str:
         lens = importlib.import_module("torchlens")
     except ImportError as error:
         return f"torchlens is not here: {error}"
-    took = []
-    for run in (case.model, partial(lens.log_forward_pass, case.model)):
-        start = time.process_time()
-        run(case.x)
-        took.append(time.process_time() - start)
-    return f"torchlens, forward alone: {took[1] / took[0]:.1f} x"
+    times: Times = {"plain": [], "torchlens": []}
+    capture = lens.options.CaptureOptions(unwrap_when_done=True)
+    runs: dict[str, Callable[[Tensor], object]] = {
+        "plain": case.model,
+        "torchlens": partial(lens.trace, case.model, capture=capture),
+    }
+    for _ in range(3):
+        for name, run in runs.items():
+            start = time.perf_counter()
+            run(case.x)
+            times[name].append(time.perf_counter() - start)
+    found = ratio(times, "torchlens", "plain")
+    return f"torchlens {lens.__version__}, forward alone: {found:.1f} x"
 
 
 def of_large() -> dict[str, float]:
@@ -183,9 +212,9 @@ def of_large() -> dict[str, float]:
         jobs |= {"find": trace.find, "save": partial(trace.save, path)}
         jobs["load"] = partial(Trace.load, path)
         for name, job in jobs.items():
-            start = time.process_time()
+            start = time.perf_counter()
             job()
-            found[name] = time.process_time() - start
+            found[name] = time.perf_counter() - start
     million = large(1_000_000)
     columns = [*million.calls.values(), *million.site_columns.values()]
     columns += [million.input_offsets, million.input_sites]
@@ -193,43 +222,43 @@ def of_large() -> dict[str, float]:
     return found
 
 
-def table(bench: Bench, took: dict[str, float]) -> str:
+def table(bench: Bench, times: Times) -> str:
     """The rows of one model."""
-    plain, empty = took["plain step"], took["empty TorchDispatchMode"]
-    lines = [f"{'what':26}{'CPU time':>10}{'of plain':>11}{'of empty mode':>16}   reach"]
-    for name, seconds in took.items():
-        ratios = f"{seconds / plain:8.2f} x {seconds / empty:12.2f} x"
-        lines.append(f"{name:26}{seconds * 1e3:7.1f} ms {ratios}     {bench.ways[name][1]}")
+    lines = [f"{'what':26}{'time':>10}{'of plain':>11}{'of empty mode':>16}   reach"]
+    for name, taken in times.items():
+        ratios = f"{ratio(times, name, PLAIN):8.2f} x {ratio(times, name, EMPTY):12.2f} x"
+        lines.append(f"{name:26}{min(taken) * 1e3:7.1f} ms {ratios}     {bench.ways[name][1]}")
     return "\n".join(lines)
 
 
 def growth(rounds: int) -> dict[str, dict[str, float]]:
-    """The same at several sizes."""
+    """Calls, seconds of the plain step, and ratios to it, at several sizes."""
     found = {}
     for kind in ("layers", "batch"):
         for times in GROWTH:
             sizes: dict[str, int] = {"layers": 2, "batch": 2}
             sizes[kind] *= times
             bench = Bench(gpt(**sizes))
+            taken = bench.measure(rounds, GROWN)
             found[f"{kind} x {times}"] = {
-                **bench.measure(rounds, GROWN),
                 "calls": float(bench.calls),
+                PLAIN: min(taken[PLAIN]),
+                **{name: ratio(taken, name, PLAIN) for name in GROWN[1:]},
             }
     return found
 
 
 def _print_growth(found: dict[str, dict[str, float]]) -> None:
-    print(f"\n{'growth':14}{'calls':>7}{'plain':>11}" + "".join(f"{n:>14}" for n in GROWN[2:]))
-    for name, took in found.items():
-        plain = took["plain step"]
-        ratios = "".join(f"{took[n] / plain:12.2f} x" for n in GROWN[2:])
-        print(f"{name:14}{took['calls']:7.0f}{plain * 1e3:8.1f} ms{ratios}")
+    print(f"\n{'growth':12}{'calls':>7}{'plain':>11}" + "".join(f"{n:>26}" for n in GROWN[1:]))
+    for name, row in found.items():
+        ratios = "".join(f"{row[n]:24.2f} x" for n in GROWN[1:])
+        print(f"{name:12}{row['calls']:7.0f}{row[PLAIN] * 1e3:8.1f} ms{ratios}")
 
 
 def main() -> None:
     """Print the table, and save it."""
     parser = argparse.ArgumentParser(description="what watching a step costs")
-    parser.add_argument("--rounds", type=int, default=7, help="how often each way is run")
+    parser.add_argument("--rounds", type=int, default=9, help="how often each way is run")
     parser.add_argument("--threads", type=int, default=2, help="threads of torch")
     parser.add_argument("--save", type=Path, default=Path("test-results/speed.json"))
     parser.add_argument("--no-growth", action="store_true", help="leave out the growth")
@@ -239,14 +268,14 @@ def main() -> None:
     saved: dict[str, Any] = {"torch": torch.__version__, "threads": asked.threads}
     for make in (gpt, resnet):
         bench = Bench(make())
-        took = bench.measure(asked.rounds)
+        times = bench.measure(asked.rounds)
         print(f"{bench.case.name}, {bench.calls} calls; {asked.threads} threads")
-        print(table(bench, took), flush=True)
+        print(table(bench, times), flush=True)
         print(f"{torchlens(bench.case)}\n", flush=True)
-        saved[make.__name__] = {"calls": bench.calls, "seconds": took}
+        saved[make.__name__] = {"calls": bench.calls, "seconds": times}
     saved["large"] = of_large()
-    times = ", ".join(f"{n} {s:.2f} s" for n, s in saved["large"].items() if n != "bytes")
-    print(f"100,000 calls: {times}; reach 0.5 s each")
+    said = ", ".join(f"{n} {s:.2f} s" for n, s in saved["large"].items() if n != "bytes")
+    print(f"100,000 calls: {said}; reach 0.5 s each")
     size = saved["large"]["bytes"]
     print(f"1,000,000 calls: {size / 1e6:.0f} MB, {size / 1e6:.0f} bytes a call; reach 300 and 200")
     if not asked.no_growth:

@@ -75,6 +75,7 @@ def test_a_text_filter_is_one_filter_and_not_its_letters() -> None:
         ({"seed": 2**70}, "expected a whole number from 0 below"),
         ({"seed": True}, "seed is True; expected a whole number"),
         ({"times": 1.5}, "times is 1.5; expected a whole number from 1"),
+        ({"times": 2**63}, "times is 9223372036854775808; expected a whole number from 1 below"),
         ({"probability": "x"}, "probability is 'x'; expected a number from 0 to 1"),
         ({"probability": None}, "probability is None; expected a number from 0 to 1"),
         ({"scope": None}, "no scope None; expected one of 'value'"),

@@ -24,7 +24,15 @@ __all__ = ["RandomState", "assert_clean", "state"]
 _JOIN_S = 5.0
 """How long a thread that is just ending may take to do so."""
 
-_THREADS_OF_OTHERS = ("inductor", "compile_worker", "asyncio", "pytest_timeout", "IOPub", "Control")
+_THREADS_OF_OTHERS = (
+    "inductor",
+    "compile_worker",
+    "tqdm_monitor",
+    "asyncio",
+    "pytest_timeout",
+    "IOPub",
+    "Control",
+)
 """Parts of the names of threads that torch, asyncio and ipykernel start once and keep."""
 
 _HOOK_TABLES = (
@@ -129,6 +137,7 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def _new_threads(known: set[threading.Thread]) -> list[threading.Thread]:
+    known = known | _compiling()
     started = [
         thread
         for thread in threading.enumerate()
@@ -137,6 +146,12 @@ def _new_threads(known: set[threading.Thread]) -> list[threading.Thread]:
     for thread in started:
         thread.join(_JOIN_S)
     return [thread for thread in started if thread.is_alive()]
+
+
+def _compiling() -> set[threading.Thread]:
+    """The threads in which torch compiles, which it starts once and keeps."""
+    compiling = sys.modules.get("torch._inductor.async_compile")
+    return set() if compiling is None else compiling.AsyncCompile.pool()._threads
 
 
 class RandomState:
