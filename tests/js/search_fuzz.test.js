@@ -43,6 +43,26 @@ test("a text of a hundred thousand characters, and a glob of many stars, are don
   }
 });
 
+for (const pattern of ["(a+)+$", "(a*)*b", "(?:a|ab)*c", "((a+)b)+", "(x(y{2,}))*", "(?<n>a+)+", "(a+){9}"]) {
+  test(`${pattern} may take for ever, and is refused`, () => {
+    assert.throws(() => search(trace(), parseQuery(`re:${pattern}`), NO_FACTS), /SyntaxError: a repeat around/);
+  });
+}
+
+for (const pattern of ["(mm)+", "m+.*", "[(+]+", "\\(+", "a(b|c)", "(a+)b", "(a+)?", "^mm\\*\\d+$", "a{2,}", "(a)(b+)"]) {
+  test(`${pattern} is a pattern like any other`, () => {
+    assert.equal(search(trace(), parseQuery(`re:${pattern}`), NO_FACTS).length, trace().size);
+  });
+}
+
+test("more than four repeats are refused, and four that take long are given up", () => {
+  const step = trace();
+  step.data.ops = step.data.ops.map(() => "a".repeat(130));
+  const find = (pattern) => () => search(step, parseQuery(`re:${pattern}`), NO_FACTS);
+  assert.throws(find("a*".repeat(5)), /more than 4 repeats/);
+  assert.throws(find(`${"a*".repeat(4)}!`), /takes too long/);
+});
+
 const GLOBS = {
   "mm": [0, 2], "*": [0, 1, 2, 3, 4, 5], "m*": [0, 2, 3, 4], "*m": [0, 2], "m*m": [0, 2], "mm*mm": [],
   "m**m": [0, 2], "*_b*w*d": [3, 4], "": [], "*.*": [],

@@ -112,11 +112,38 @@ function wordTest(trace, value) {
     || (full && has(siteText(trace, row)));
 }
 
+/** How long a pattern may take for all rows. */
+const PATIENCE_MS = 2000;
+/** How many open repeats (`*`, `+`, `{2,}`) a pattern may have: time grows with a power of them. */
+const REPEATS = 4;
+
+/** Refuse what can take for ever, since a page cannot stop it: a repeat around a repeat or a
+ * choice, as `(a+)+` and `(a|ab)*`, and very many repeats. @param {string} pattern */
+function checkRepeats(pattern) {
+  const groups = [false];
+  let open = 0;
+  const parts = pattern.matchAll(/\\.|\[(?:\\.|[^\]\\])*\]|\((?:\?(?:<?[=!]|:|<\w+>))?|\)?(?:[*+]|\{\d+,?\d*\})|[)|]/gs);
+  for (const [part] of parts) {
+    const inner = part[0] === ")" && groups.length > 1 ? groups.pop() : false;
+    const repeats = /^\)?[*+{]/.test(part);
+    open += /(^\)?[*+]|,\})$/.test(part) ? 1 : 0;
+    if (inner && repeats) throw new SyntaxError(`a repeat around a repeat or a choice may take for ever: ${pattern}`);
+    if (part[0] === "(") groups.push(false);
+    else groups[groups.length - 1] ||= inner || repeats || part === "|";
+  }
+  if (open > REPEATS) throw new SyntaxError(`more than ${REPEATS} repeats may take for ever: ${pattern}`);
+}
+
 /** @type {MakeTest} */
 function patternTest(trace, pattern) {
   const wanted = new RegExp(pattern, "i");
+  checkRepeats(pattern);
   const modules = trace.data.modules;
-  return (row) => wanted.test(`${modules[trace.columns.module[row]][0]} ${siteText(trace, row)}`);
+  const end = performance.now() + PATIENCE_MS;
+  return (row) => {
+    if (performance.now() > end) throw new SyntaxError(`the pattern takes too long: ${pattern}`);
+    return wanted.test(`${modules[trace.columns.module[row]][0]} ${siteText(trace, row)}`);
+  };
 }
 
 /** What a term needs to know beside the trace.
