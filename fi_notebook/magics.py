@@ -262,9 +262,9 @@ def _traced(session: Session, step: CellStep, file: str) -> Any:
         session.trace()
     except FiError as error:
         raise UsageError(str(error)) from error
-    except Exception as error:
-        error.__traceback__ = _from_file(error.__traceback__, file)
-        raise
+    except Exception as error:  # noqa: BLE001  # it is raised again, the same, with less above it
+        trimmed = _from_file(error.__traceback__, file)
+        raise error.with_traceback(trimmed)  # noqa: B904  # no other error
     finally:
         step.listener = None
     return values[0]
