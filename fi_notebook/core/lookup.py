@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fi_notebook.core.collector import collector_paused
 from fi_notebook.core.match import CodeFilter, check_modules, module_hint, module_matches
 from fi_notebook.core.site import PHASES, Frame, Site, Target
 from fi_notebook.core.stats import STATISTICS
@@ -215,6 +216,7 @@ def line_stacks(trace: Trace) -> np.ndarray:
     return np.asarray(lines, dtype=np.int32)
 
 
+@collector_paused()
 def make_sites(trace: Trace, rows: np.ndarray) -> list[Site]:
     """The sites of these rows, in the order of the rows."""
     tables, calls, columns = trace.tables, trace.calls, trace.site_columns

@@ -23,6 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fi_notebook.core.collector import collector_paused
 from fi_notebook.core.lookup import line_stacks, make_sites
 from fi_notebook.core.site import OUTSIDE, PHASES, Frame, Site
 from fi_notebook.core.trace import FLAGS, ModuleInfo, Trace
@@ -132,6 +133,7 @@ class Node:
                 raise ValueError(f"the calls below {node.kind} {node.path!r} do not add up")
 
 
+@collector_paused()
 def build_tree(trace: Trace, by: str = "module", *, folded: bool = True) -> Node:
     """Build the tree of a step.
 
