@@ -5,13 +5,18 @@ Every message says what was given, what was expected and what to do next::
     no module 'layr.0'; did you mean 'layer.0'?
 
 All errors derive from `FiError`; those about a value that a person typed are
-`ValueError`s as well, so that generic callers can catch them.
+`ValueError`s as well, so that generic callers can catch them. In a notebook their
+tracebacks show a person's own frames alone.
 """
 
 from __future__ import annotations
 
 import difflib
+import os
+import sys
 from collections.abc import Iterable
+from pathlib import Path
+from types import TracebackType
 
 __all__ = [
     "FaultError",
@@ -24,8 +29,18 @@ __all__ = [
 ]
 
 
+_OURS = str(Path(__file__).parent) + os.sep
+
+
 class FiError(Exception):
     """Base of every error raised by fi_notebook."""
+
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows: the frames of a person's own code, and the message."""
+        shell = sys.modules["IPython"].get_ipython()  # it is there: it asks
+        outside = _outside(self.__traceback__) or self.__traceback__
+        lines: list[str] = shell.InteractiveTB.structured_traceback(type(self), self, outside)
+        return lines
 
 
 class SiteError(FiError, ValueError):
@@ -46,6 +61,16 @@ class TraceError(FiError, ValueError):
 
 class SessionError(FiError, RuntimeError):
     """A session that cannot do what was asked in the state it is in."""
+
+
+def _outside(traceback: TracebackType | None) -> TracebackType | None:
+    """A traceback without the frames of this package."""
+    if traceback is None:
+        return None
+    below = _outside(traceback.tb_next)
+    if traceback.tb_frame.f_code.co_filename.startswith(_OURS):
+        return below
+    return TracebackType(below, traceback.tb_frame, traceback.tb_lasti, traceback.tb_lineno)
 
 
 def did_you_mean(name: str, choices: Iterable[str], limit: int = 3) -> str:

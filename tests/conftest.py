@@ -18,6 +18,7 @@ from tests.tools import chromium as browser_program
 from tests.tools import leaks
 
 if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
     from playwright.sync_api import Browser
 
 hypothesis.settings.register_profile("shared machine", deadline=None, print_blob=True)
@@ -125,3 +126,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def _needs_browser(item: pytest.Item) -> bool:
     return "chromium" in getattr(item, "fixturenames", ())
+
+
+@pytest.fixture(scope="module")
+def interpreter() -> Iterator[InteractiveShell]:
+    """A real IPython in this process; it writes no history."""
+    from IPython.core.interactiveshell import InteractiveShell
+    from traitlets.config import Config
+
+    config = Config()
+    config.HistoryManager.enabled = False
+    config.InteractiveShell.colors = "nocolor"
+    shell = InteractiveShell.instance(config=config)
+    yield shell
+    InteractiveShell.clear_instance()

@@ -1,9 +1,29 @@
 from __future__ import annotations
 
+import re
+import traceback
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 import pytest
 
 from fi_notebook import errors
+from fi_notebook.core.site import Target
 from fi_notebook.errors import FiError, did_you_mean
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+SETUP = """
+import torch
+import fi_notebook as fi
+net = torch.nn.Linear(2, 2)
+def step():
+    net(torch.ones(3, 2)).sum().backward()
+def failing():
+    net(torch.ones(3, 5))
+session = fi.Session(step, model=net)
+"""
 
 
 @pytest.mark.parametrize(
@@ -30,3 +50,50 @@ def test_every_error_is_one_of_ours_and_most_are_value_errors() -> None:
         "FiError",
         "SessionError",
     }
+
+
+@pytest.mark.parametrize(
+    ("cell", "message"),
+    [
+        ("session.arm('mm', 'zerro')", "no fault model 'zerro'; did you mean 'zero'?"),
+        ("session.replay(steps=0)", "steps is 0; expected a whole number from 1"),
+        (
+            "fi.FaultPlan.load({'faults': [{'target': 'mm', 'model': 'zerro'}]})",
+            "the plan: version: missing",
+        ),
+        ("fi.FaultPlan.load('nowhere.json')", "nowhere.json: cannot be read: No such file"),
+    ],
+)
+def test_in_a_notebook_an_error_shows_the_cell_and_the_message_alone(
+    interpreter: InteractiveShell, capsys: pytest.CaptureFixture[str], cell: str, message: str
+) -> None:
+    """Neither our own lines nor those of a library beneath, nor another error before it."""
+    interpreter.run_cell(SETUP)
+    interpreter.run_cell(cell)
+    shown = capsys.readouterr().out
+    assert f"----> 1 {cell}" in shown
+    assert message in shown.splitlines()[-1]
+    assert "fi_notebook" not in shown.replace(cell, "")
+    assert "pydantic" not in shown
+
+
+def test_in_a_notebook_a_failing_step_shows_its_own_frames(
+    interpreter: InteractiveShell, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """From the line that asked for a trace at once to the step's line that failed."""
+    interpreter.run_cell(SETUP)
+    interpreter.run_cell("fi.Session(failing, model=net).trace()")
+    shown = capsys.readouterr().out
+    assert re.search(r"-> \d+     net\(torch\.ones\(3, 5\)\)", shown)
+    assert "mat1 and mat2 shapes cannot be multiplied" in shown
+    assert "session.py" not in shown
+    assert "intercept.py" not in shown
+
+
+def test_outside_a_notebook_a_traceback_is_whole() -> None:
+    """Whoever mends this package sees its lines."""
+    with pytest.raises(errors.SiteError) as caught:
+        Target.parse("")
+    frames = traceback.extract_tb(caught.value.__traceback__)
+    assert Path(frames[0].filename).name == "test_errors.py"
+    assert Path(frames[-1].filename).name == "site.py"

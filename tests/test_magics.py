@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 import torch
 from IPython.core.interactiveshell import InteractiveShell
-from traitlets.config import Config
 
 from fi_notebook import magics
 from fi_notebook.core.fault import FaultPlan
@@ -30,17 +29,6 @@ opt.zero_grad()
 loss
 """
 Runs = Callable[[str], Any]
-
-
-@pytest.fixture(scope="module")
-def interpreter() -> Iterator[InteractiveShell]:
-    """A real shell in this process; it writes no history."""
-    config = Config()
-    config.HistoryManager.enabled = False
-    config.InteractiveShell.colors = "nocolor"
-    shell = InteractiveShell.instance(config=config)
-    yield shell
-    InteractiveShell.clear_instance()
 
 
 @pytest.fixture

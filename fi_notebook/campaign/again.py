@@ -93,7 +93,7 @@ def from_file(path: str | Path) -> Campaign:
     try:
         found = json.loads(Path(path).read_text(encoding="utf-8"))
     except ValueError as error:
-        raise CampaignError(f"{path} is no JSON: {error}") from error
+        raise CampaignError(f"{path} is no JSON: {error}") from None
     if not isinstance(found, Mapping) or "make_session" not in found:
         raise CampaignError(f"{path}: expected a mapping with 'make_session' as 'module:function'")
     for name in found:

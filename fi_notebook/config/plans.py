@@ -86,13 +86,13 @@ def _read(path: Path) -> Any:
         return json.loads(path.read_bytes(), object_pairs_hook=_unique)
     except json.JSONDecodeError as error:
         place = f"line {error.lineno}, column {error.colno}"
-        raise PlanError(f"{path}: no JSON at {place}: {error.msg}") from error
+        raise PlanError(f"{path}: no JSON at {place}: {error.msg}") from None
     except OSError as error:
-        raise PlanError(f"{path}: cannot be read: {error.strerror}") from error
+        raise PlanError(f"{path}: cannot be read: {error.strerror}") from None
     except PlanError as error:
-        raise PlanError(f"{path}: {error}") from error
+        raise PlanError(f"{path}: {error}") from None
     except (ValueError, RecursionError) as error:
-        raise PlanError(f"{path}: no JSON that can be read: {error}") from error
+        raise PlanError(f"{path}: no JSON that can be read: {error}") from None
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -115,7 +115,7 @@ def _plan(source: Any, name: str) -> FaultPlan:
             return _from_first(_validated(FirstForm, source))
         return _from_second(_validated(PlanForm, source))
     except PlanError as error:
-        raise PlanError("\n".join(f"{name}: {line}" for line in str(error).split("\n"))) from error
+        raise PlanError("\n".join(f"{name}: {line}" for line in str(error).split("\n"))) from None
 
 
 def _is_first_form(source: Mapping[str, Any]) -> bool:
@@ -140,9 +140,9 @@ def _validated(form: type[_FormT], source: Mapping[str, Any]) -> _FormT:
         lines = [f"{_place(p['loc'])}: {_problem(form, p)}" for p in problems[:_SHOWN_ERRORS]]
         if len(problems) > _SHOWN_ERRORS:
             lines.append(f"and {len(problems) - _SHOWN_ERRORS} more")
-        raise PlanError("\n".join(lines)) from error
-    except RecursionError as error:
-        raise PlanError("it is nested too deeply to be a plan") from error
+        raise PlanError("\n".join(lines)) from None
+    except RecursionError:
+        raise PlanError("it is nested too deeply to be a plan") from None
 
 
 def _place(location: tuple[int | str, ...]) -> str:

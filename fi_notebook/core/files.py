@@ -36,7 +36,7 @@ def written_whole(path: str | Path) -> Iterator[BinaryIO]:
             os.fsync(file.fileno())
         temporary.replace(final)
     except OSError as error:
-        raise _of(path, error) from error
+        raise _of(path, error) from None
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -60,7 +60,7 @@ def append_whole(path: str | Path, data: bytes) -> None:
         except OSError as error:
             if os.fstat(file.fileno()).st_size == end + len(data) - len(rest):
                 file.truncate(end)  # nobody else has added to it meanwhile
-            raise _of(path, error) from error
+            raise _of(path, error) from None
 
 
 def _of(path: str | Path, error: OSError) -> OSError:

@@ -88,7 +88,7 @@ def load(path: str | Path) -> Trace:
         return _read(Path(path))
     except _UNREADABLE as error:
         reason = str(error) or type(error).__name__
-        raise TraceError(f"cannot read {str(path)!r} as a trace: {reason}") from error
+        raise TraceError(f"cannot read {str(path)!r} as a trace: {reason}") from None
 
 
 def _columns(trace: Trace) -> Iterator[tuple[str, np.ndarray]]:

@@ -169,6 +169,7 @@ class Interceptor(TorchDispatchMode):
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         """Name the call, make it, and tell the observers before and after."""
+        __tracebackhide__ = True  # of a call that raises, it is no line of anybody's
         if self.off:
             return func(*args, **(kwargs or {}))
         call = self.name(func, args, kwargs or {})

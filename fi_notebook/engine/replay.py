@@ -234,6 +234,7 @@ def run_step(
     Raises:
         Exception: Whatever an observer or a fault model of a person's own raised.
     """
+    __tracebackhide__ = True
     clock = StepClock(setup.model, start_step=number, one_step=True)
     clock.optimizers += setup.optimizers
     watch = Watch(setup.model, clock, setup.sources)
@@ -271,6 +272,7 @@ def run_step(
 
 def observed(setup: Setup, number: int, mode: Interceptor) -> Any:
     """Run the step with every hook on, and off again whatever happens."""
+    __tracebackhide__ = True
     surroundings = Surroundings.take()
     torch.clear_autocast_cache()  # around a session it would carry casts from run to run
     mode.watch.install()
@@ -290,6 +292,7 @@ def observed(setup: Setup, number: int, mode: Interceptor) -> Any:
 
 def run_user_step(setup: Setup, number: int) -> Any:
     """Call the step; source stacks end at this function (see `engine.source`)."""
+    __tracebackhide__ = True  # of a step that raises, its own frames tell why
     with setup.interrupts.let_through():
         return setup.step(number) if setup.pass_number else setup.step()
 

@@ -83,7 +83,7 @@ def _event(line: str, path: Path, number: int) -> dict[str, Any]:
     try:
         event = json.loads(line)
     except ValueError as error:
-        raise FiError(f"{path}: line {number} is no JSON: {error}") from error
+        raise FiError(f"{path}: line {number} is no JSON: {error}") from None
     if not isinstance(event, dict) or "event" not in event:
         raise FiError(f"{path}: line {number} is no event of an injector")
     return event

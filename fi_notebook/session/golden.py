@@ -62,6 +62,7 @@ def record_golden(stage: Stage, snapshot: Snapshot, keeping: Keeping) -> GoldenR
         SessionError: The step made no call, or never ran the model.
         Exception: Whatever the step itself raised.
     """
+    __tracebackhide__ = True
     with keeping.store(keeping.watched_keys()) as store:
         result = run_step(
             stage.setup,

@@ -162,9 +162,11 @@ class Session(Planned):
                 of this model is going on.
             Exception: Whatever the step raised; everything is put back first.
         """
+        __tracebackhide__ = True  # of a step that raises, its own frames tell why
         return self._traced().trace
 
     def _traced(self) -> GoldenRun:
+        __tracebackhide__ = True
         with self._stage.running("tracing") as snapshot:
             golden = record_golden(self._stage, snapshot, self._keeping)
         self._golden = golden
