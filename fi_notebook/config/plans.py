@@ -78,9 +78,16 @@ def to_dict(plan: FaultPlan) -> dict[str, Any]:
     return written | _changed(plan, FaultPlan(), but=("faults",))
 
 
+def _is_other_than_a_file(path: Path) -> bool:
+    try:
+        return path.exists() and not path.is_file()
+    except OSError:  # reading it says why
+        return False
+
+
 def _read(path: Path) -> Any:
     """What a JSON file holds; a key that stands twice is refused."""
-    if path.exists() and not path.is_file():
+    if _is_other_than_a_file(path):
         raise PlanError(f"{path}: not a file; expected a JSON file such as injector.json")
     try:
         return json.loads(path.read_bytes(), object_pairs_hook=_unique)

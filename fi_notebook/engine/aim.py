@@ -222,6 +222,8 @@ class Aim:
 
     def _no_step(self) -> str:
         steps, first, last = self.fault.steps, self.first_step, self.last_step
+        if not steps.ranges:
+            return "its steps are an empty list; expected a number, several, or text such as '0-'"
         if any(step in steps for step in range(first)) and (steps.last or 0) < first:
             return f"step {steps} was before step {first}, where training was resumed"
         if last < first:

@@ -41,7 +41,13 @@ from fi_notebook.engine.outputs import (
 )
 from fi_notebook.engine.ranks import RankStriker, gives
 from fi_notebook.engine.stats import dtype_name, tensor_stats
-from fi_notebook.engine.storages import StorageMap, local_part, storage_of, tensors_in
+from fi_notebook.engine.storages import (
+    StorageMap,
+    local_part,
+    shape_of,
+    storage_of,
+    tensors_in,
+)
 from fi_notebook.engine.stored import StoredStriker
 from fi_notebook.errors import FaultError
 
@@ -215,7 +221,7 @@ class Striker:
             tensor does not allow the fault.
         """
         try:
-            _refuse_wrapper(tensor)
+            _refuse_unreadable(tensor)
             with torch.no_grad():
                 corruption = corrupt()
         except FaultError as error:
@@ -324,14 +330,17 @@ def site_of(call: Call, output: Output, watch: Watch) -> Site:
         else call.parameter,
         code=tuple(frame for stack in reversed(stacks) for frame in watch.sources.frames(stack)),
         dtype=dtype_name(output.tensor.dtype),
-        shape=tuple(output.tensor.shape),
+        shape=shape_of(output.tensor),
     )
 
 
-def _refuse_wrapper(tensor: torch.Tensor) -> None:
-    """A tensor that holds others has no values of its own."""
+def _refuse_unreadable(tensor: torch.Tensor) -> None:
+    """A tensor that holds others, or nothing, has no values of its own."""
     if is_traceable_wrapper_subclass(tensor):
         raise FaultError(f"a {type(tensor).__name__} wraps other tensors, which can be struck")
+    if tensor.is_meta or tensor.is_nested:
+        kind = "a meta tensor has no values" if tensor.is_meta else "a nested tensor has no shape"
+        raise FaultError(f"{kind}, so it cannot be struck")
 
 
 def _kind(call: Call, output: Output) -> str:

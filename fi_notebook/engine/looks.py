@@ -32,7 +32,7 @@ from fi_notebook.engine.measure import EQUAL, Measure, compare_kept
 from fi_notebook.engine.outputs import Output
 from fi_notebook.engine.ruler import Ruler
 from fi_notebook.engine.stats import Statistics, read_back
-from fi_notebook.engine.storages import local_part
+from fi_notebook.engine.storages import is_readable, local_part
 from fi_notebook.engine.store import Base, Kept, SiteKey, ValueStore
 
 __all__ = ["Looks"]
@@ -101,16 +101,16 @@ class Looks:
             self._statistics.add(None)
             return False
         shown, tensor = self.makers.shown(output, read), local_part(output.tensor)
-        strided = tensor.layout == torch.strided and not tensor.is_quantized
-        if strided and self._store is not None:
+        readable = is_readable(tensor)
+        if readable and self._store is not None:
             base = None if shown is None else Base(self._keys[shown.row], shown.start)
             self._store.add(key, row, tensor, base)
-        if strided and self._golden is not None:
+        if readable and self._golden is not None:
             self._compare(row, key, tensor, shown)
         if self._summarises and not (folded and shown is None):
-            return self._summarise(row, key, tensor, shown) and strided
+            return self._summarise(row, key, tensor, shown) and readable
         self._statistics.add(None)
-        return strided and not self._summarises
+        return readable and not self._summarises
 
     def _compare(self, row: int, key: SiteKey, tensor: torch.Tensor, shown: Shown | None) -> None:
         """Measure an output against the golden one, where that was kept."""

@@ -22,7 +22,14 @@ import torch
 from torch.nn.parameter import is_lazy
 
 from fi_notebook.engine.outputs import FUNCTIONAL, IN_PLACE, VIEW, Output
-from fi_notebook.engine.storages import StorageMap, address_of, is_dense, is_plain, storage_of
+from fi_notebook.engine.storages import (
+    StorageMap,
+    address_of,
+    is_dense,
+    is_plain,
+    shape_of,
+    storage_of,
+)
 
 __all__ = ["Makers", "Shown"]
 
@@ -154,8 +161,8 @@ class Makers:
 
 
 def _geometry(tensor: torch.Tensor) -> _Geometry:
-    if tensor.layout != torch.strided:
-        return 0, tuple(tensor.shape), (), tensor.dtype
+    if tensor.layout != torch.strided or tensor.is_nested:
+        return 0, shape_of(tensor), (), tensor.dtype
     return int(tensor.storage_offset()), tuple(tensor.shape), tensor.stride(), tensor.dtype
 
 

@@ -22,7 +22,7 @@ from fi_notebook.engine.bits import changed_mask
 from fi_notebook.engine.intercept import Call
 from fi_notebook.engine.measure import wide
 from fi_notebook.engine.outputs import IN_PLACE, Output
-from fi_notebook.engine.storages import tensors_in
+from fi_notebook.engine.storages import is_readable, tensors_in
 from fi_notebook.engine.store import Kept
 
 __all__ = ["Masking", "Read", "evidence"]
@@ -122,7 +122,7 @@ def evidence(call: Call, made: Sequence[Output], reads: Sequence[Read]) -> Evide
 def _mask(read: Read, written: set[int]) -> torch.Tensor | None:
     """Which elements of an input changed, where its values are at hand."""
     kept, tensor = read.golden, read.tensor
-    if kept is None or tensor.data_ptr() in written or tensor.layout != torch.strided:
+    if kept is None or tensor.data_ptr() in written or not is_readable(tensor):
         return None
     if kept.shape != tensor.shape or kept.dtype != tensor.dtype or kept.whole is None:
         return None

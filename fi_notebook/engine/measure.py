@@ -2,6 +2,9 @@
 
 All measures are over elements that are finite in both, except the counts of changed
 elements, sign flips, and new NaNs and infinities.
+
+Limits: where squares are beyond float64 (magnitudes above 1e154) the relative L2 is infinite
+and the cosine 0.
 """
 
 from __future__ import annotations
@@ -132,10 +135,10 @@ def _parts(golden: torch.Tensor, faulty: torch.Tensor, ruler: Ruler | None) -> I
 
 
 def _flat(a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Two tensors as vectors, element by element, without a copy where they lie alike."""
+    """Two tensors as vectors without gaps, without a copy where they lie alike."""
     if a.stride() == b.stride() and is_dense(a) and is_plain(a) and is_plain(b):
         return a.as_strided((a.numel(),), (1,)), b.as_strided((b.numel(),), (1,))
-    return a.reshape(-1), b.reshape(-1)
+    return a.reshape(-1).contiguous(), b.reshape(-1).contiguous()
 
 
 class _Part(NamedTuple):

@@ -9,7 +9,8 @@ NaN or infinite. Only where they are not, or where float32 is too narrow for the
 a second look is taken.
 
 Limits: the standard deviation of a tensor over `EXACT` elements comes from its sum and
-norm in float32, which loses digits where the mean dwarfs it.
+norm in float32, which loses digits where the mean dwarfs it. Where squares are beyond
+float64 (magnitudes above 1e154) the standard deviation and the norm are infinite.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import torch
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from fi_notebook.core.stats import STATISTICS, TensorStats
-from fi_notebook.engine.storages import is_dense
+from fi_notebook.engine.storages import is_dense, is_readable
 
 __all__ = [
     "EXACT",
@@ -156,7 +157,7 @@ def summary(tensor: torch.Tensor) -> torch.Tensor | None:
 
 
 def _has_values(tensor: torch.Tensor) -> bool:
-    return tensor.layout == torch.strided and tensor.numel() > 0 and not tensor.is_quantized
+    return tensor.numel() > 0 and is_readable(tensor)
 
 
 def _plain(tensor: torch.Tensor) -> torch.Tensor:
@@ -267,7 +268,7 @@ def _put_together(
     if not count:
         return (*[math.nan] * 5, *odd, zeros)
     mean = total / count
-    std = math.sqrt(max(squares / count - mean * mean, 0.0))
+    std = math.sqrt(max(squares / count - mean * mean, 0.0)) if squares < math.inf else math.inf
     return (low, high, mean, std, math.sqrt(squares), *odd, zeros)
 
 

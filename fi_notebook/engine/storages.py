@@ -8,7 +8,7 @@ held by weak reference, which keeps the address from being given to another stor
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NoReturn, TypeVar
 
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
@@ -19,13 +19,16 @@ __all__ = [
     "address_of",
     "is_dense",
     "is_plain",
+    "is_readable",
     "local_part",
+    "shape_of",
     "storage_of",
     "tensors_in",
 ]
 
 T = TypeVar("T")
 
+_PACKED = {getattr(torch, "float4_e2m1fn_x2", None)}
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 _address: Callable[[torch.Tensor], int] = torch._C._storage_address  # type: ignore[attr-defined]  # not in its stubs; that of ``_cdata``
 
@@ -75,7 +78,22 @@ def is_plain(tensor: torch.Tensor) -> bool:
     """Whether its elements are what its own memory holds, at its strides."""
     if type(tensor) not in _PLAIN and is_traceable_wrapper_subclass(tensor):
         return False
-    return tensor.layout == torch.strided and not (tensor.is_conj() or tensor.is_neg())
+    lazy = tensor.is_conj() or tensor.is_neg()
+    return tensor.layout == torch.strided and not (lazy or tensor.is_nested)
+
+
+def is_readable(tensor: torch.Tensor) -> bool:
+    """Whether its elements can be read where they lie.
+
+    Not those of a sparse, quantized, nested or meta tensor, or where several share a byte.
+    """
+    there = tensor.layout == torch.strided and not tensor.is_quantized
+    return there and not (tensor.is_nested or tensor.is_meta or tensor.dtype in _PACKED)
+
+
+def shape_of(tensor: torch.Tensor) -> tuple[int, ...]:
+    """Its shape; that of a nested tensor, which has none, is the number of its elements."""
+    return (tensor.numel(),) if tensor.is_nested else tuple(tensor.shape)
 
 
 def tensors_in(values: Iterable[Any]) -> list[torch.Tensor]:
@@ -120,6 +138,14 @@ class StorageMap(Generic[T]):
         """What is known of the storage that a weak reference names, if it lives."""
         entry = self._entries.get(reference.cdata)
         return None if entry is None or reference.expired() else entry[1]
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse to be copied: two copies would each give up the same weak references.
+
+        Raises:
+            TypeError: Always.
+        """
+        raise TypeError("what is known of storages belongs to this process, and has no copy")
 
     def clear(self) -> None:
         """Forget everything."""

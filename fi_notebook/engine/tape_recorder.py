@@ -23,7 +23,7 @@ from fi_notebook.engine.intercept import BACKWARD, Call, Interceptor, Watch
 from fi_notebook.engine.outputs import WORKSPACES, outputs, written
 from fi_notebook.engine.replay import Gradients, Setup, TrainingState, observed
 from fi_notebook.engine.steps import StepClock
-from fi_notebook.engine.storages import StorageMap, storage_of, tensors_in
+from fi_notebook.engine.storages import StorageMap, is_readable, storage_of, tensors_in
 from fi_notebook.engine.tape import (
     Barrier,
     Look,
@@ -152,7 +152,7 @@ class TapeRecorder:
     def slot(self, tensor: torch.Tensor) -> Slot:
         """The place of a tensor, and its bits as they are now."""
         storage = storage_of(tensor)
-        if storage is None or tensor.layout != torch.strided or tensor.is_quantized:
+        if storage is None or not is_readable(tensor):
             raise TapeError(f"a tensor of layout {tensor.layout} has no plain memory")
         if tensor.is_conj() or tensor.is_neg():
             raise TapeError("a tensor is conjugated or negated lazily")

@@ -40,7 +40,7 @@ from fi_notebook.engine.outputs import (
     written_by,
 )
 from fi_notebook.engine.stats import dtype_name, without_statistics
-from fi_notebook.engine.storages import StorageMap, tensors_in
+from fi_notebook.engine.storages import StorageMap, shape_of, tensors_in
 from fi_notebook.engine.store import Kept, SiteKey, ValueStore
 from fi_notebook.engine.unplaced import Unplaced
 from fi_notebook.engine.unwritten import Unwritten
@@ -209,7 +209,7 @@ class Recorder:
                 output.output,
                 -1 if output.index is None else output.index,
                 self._dtypes[tensor.dtype],
-                self._shapes[tensor.shape],
+                self._shapes[shape_of(tensor)],
                 self._parameters[parameter] if parameter else -1,
             )
         )
@@ -307,7 +307,7 @@ class Recorder:
             parameters=tuple(self._parameters),
             stacks=stacks,
             dtypes=tuple(map(dtype_name, self._dtypes)),
-            shapes=tuple(map(tuple, self._shapes)),
+            shapes=tuple(self._shapes),
             sources=sources.sources(),
         )
         return Trace(

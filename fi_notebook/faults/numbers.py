@@ -17,7 +17,7 @@ from collections.abc import Callable
 
 import torch
 
-from fi_notebook.faults.bits import dtype_name, format_of, from_bits
+from fi_notebook.faults.bits import bit_view, dtype_name, format_of, from_bits
 
 __all__ = [
     "arithmetic",
@@ -29,6 +29,7 @@ __all__ = [
     "parts_of",
     "random_patterns",
     "round_to_integers",
+    "where",
     "widened",
 ]
 
@@ -69,7 +70,13 @@ def round_to_integers(values: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
         top = float(torch.nextafter(torch.tensor(top).double(), torch.tensor(0.0).double()))
     rounded = values.double().nan_to_num(0.0, posinf=float("inf"), neginf=float("-inf")).round()
     whole = rounded.clamp(float(ends.min), top).to(dtype)
-    return torch.where(rounded > top, _filled(whole, ends.max), whole)
+    return where(rounded > top, _filled(whole, ends.max), whole)
+
+
+def where(condition: torch.Tensor, one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    """Elements of one or the other, of one dtype; torch 2.11 cannot with unsigned integers."""
+    bits = torch.where(condition, bit_view(one), bit_view(other))
+    return from_bits(bits, one.dtype)
 
 
 def _filled(like: torch.Tensor, number: int) -> torch.Tensor:
@@ -104,9 +111,9 @@ def _exact(values: torch.Tensor, operation: Operation, estimate: torch.Tensor) -
     fits = (number.double() - estimate).abs() < 2.0**62  # a wrapped result is 2**64 away
     held = round_to_integers(estimate, dtype)
     if dtype in (torch.int64, torch.uint64):
-        return torch.where(fits, number, held)
+        return where(fits, number, held)
     ends = torch.iinfo(dtype)
-    return torch.where(fits, wrapped.clamp(ends.min, ends.max).to(dtype), held)
+    return where(fits, wrapped.clamp(ends.min, ends.max).to(dtype), held)
 
 
 def parts_of(values: torch.Tensor) -> torch.Tensor:

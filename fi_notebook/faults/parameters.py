@@ -15,6 +15,8 @@ from __future__ import annotations
 
 import inspect
 import math
+import reprlib
+import sys
 import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -27,6 +29,9 @@ __all__ = ["REQUIRED", "TYPES", "Parameter", "as_number", "check_value", "from_s
 
 TYPES: Final = ("int", "float", "bool", "str", "choice", "value", "ints", "mask", "mapping")
 """Types of parameters."""
+
+_TOO_LARGE: Final = 1 << 63
+"""Whole numbers are computed with in 64 bits."""
 
 
 class _Required:
@@ -103,9 +108,15 @@ def check_value(model: str, parameter: Parameter, value: Any) -> Any:
         hint = ""
         if parameter.type == "choice" and isinstance(value, str):
             hint = did_you_mean(value, [c for c in parameter.choices if isinstance(c, str)])
+        if parameter.high is None and isinstance(value, int) and abs(value) >= _TOO_LARGE:
+            hint = ", below 2**63" if parameter.type == "int" else " that float64 can hold"
         expected = "" if hint.startswith("; expected") else f"; expected {_expected(parameter)}"
-        raise FaultError(f"{model}: {parameter.name}={value!r} cannot be{expected}{hint}")
+        raise FaultError(f"{model}: {parameter.name}={_short(value)} cannot be{expected}{hint}")
     return checked
+
+
+def _short(value: Any) -> str:
+    return reprlib.repr(value) if isinstance(value, int) else repr(value)
 
 
 def _expected(parameter: Parameter) -> str:
@@ -138,13 +149,16 @@ def _bounded(parameter: Parameter, number: Number) -> Number | None:
 def _int(parameter: Parameter, value: Any) -> int | None:
     if isinstance(value, bool) or not isinstance(value, Integral):
         return None
-    return _bounded(parameter, int(value))
+    number = int(value)
+    too_large = parameter.high is None and abs(number) >= _TOO_LARGE
+    return None if too_large else _bounded(parameter, number)
 
 
 def _number(value: Any) -> int | float | None:
     if isinstance(value, bool) or not isinstance(value, Real):
         return None
-    return int(value) if isinstance(value, Integral) else float(value)
+    number = int(value) if isinstance(value, Integral) else float(value)
+    return None if isinstance(number, int) and abs(number) > sys.float_info.max else number
 
 
 def _float(parameter: Parameter, value: Any) -> int | float | None:

@@ -15,7 +15,7 @@ from typing import Any, Final
 import torch
 
 from fi_notebook.faults.bits import Format, bit_view, dtype_of, format_of, from_bits, signed
-from fi_notebook.faults.numbers import arithmetic, by_part, narrow, random_patterns, widened
+from fi_notebook.faults.numbers import arithmetic, by_part, narrow, random_patterns, where, widened
 from fi_notebook.faults.parameters import Parameter, as_number
 from fi_notebook.faults.registry import Context, register
 from fi_notebook.faults.tensors import pieces
@@ -43,8 +43,14 @@ def _finite_on_integers(name: str) -> Any:
 
 def scaled(values: torch.Tensor, factor: int | float) -> torch.Tensor:
     """Values of any dtype times a factor."""
-    exact = isinstance(factor, int) and abs(factor) < 1 << 53
-    return arithmetic(values, lambda x: x * factor, whole=exact)
+    exact = _is_exact(factor)
+    number = factor if exact else float(factor)
+    return arithmetic(values, lambda x: x * number, whole=exact)
+
+
+def _is_exact(number: int | float) -> bool:
+    """Whether it is a whole number that float64 holds."""
+    return isinstance(number, int) and abs(number) < 1 << 53
 
 
 @register(
@@ -72,8 +78,9 @@ def scale(values: torch.Tensor, _ctx: Context, *, factor: Any) -> torch.Tensor:
 )
 def add(values: torch.Tensor, _ctx: Context, *, value: Any) -> torch.Tensor:
     """Adds a constant to values; to the real part of complex ones."""
-    number = as_number(value)
-    exact = isinstance(number, int) and abs(number) < 1 << 53
+    given = as_number(value)
+    exact = _is_exact(given)
+    number = given if exact else float(given)
     return arithmetic(values, lambda x: x + number, whole=exact)
 
 
@@ -113,7 +120,8 @@ def _filled(values: torch.Tensor, number: int | float) -> torch.Tensor:
         return torch.full_like(values.view(torch.int64), pattern).view(torch.uint64)
     if values.dtype.is_floating_point and values.dtype.itemsize == 1:
         return torch.full_like(values, number, dtype=torch.float32).to(values.dtype)
-    return torch.full_like(values, number)
+    inexact = values.dtype.is_floating_point or values.dtype.is_complex
+    return torch.full_like(values, float(number) if inexact else number)
 
 
 @register(
@@ -211,6 +219,9 @@ def random_finite(values: torch.Tensor, ctx: Context) -> torch.Tensor:
     return by_part(values, drawn)
 
 
+_NO_LIMIT: Final = "give low, high or both"
+
+
 def _no_range(given: Mapping[str, Any]) -> str:
     low, high = given.get("low"), given.get("high")
     if low is not None and high is not None and low > high:
@@ -237,9 +248,12 @@ def random_uniform(values: torch.Tensor, ctx: Context, *, low: float, high: floa
         unit = torch.rand(
             part.shape, generator=ctx.generator, dtype=torch.float64, device=ctx.generator.device
         ).to(part.device)
+        first, last = float(low), float(high)
+        if not math.isfinite(last - first):  # too far apart for their distance
+            return narrow(first * (1 - unit) + last * unit, part.dtype)
         if format_of(part.dtype).inexact:
-            return narrow(low + unit * (high - low), part.dtype)
-        first, last = math.ceil(low), math.floor(high)
+            return narrow(first + unit * (last - first), part.dtype)
+        first, last = float(math.ceil(low)), float(math.floor(high))
         return narrow(first + (unit * (last - first + 1)).floor(), part.dtype)
 
     return by_part(values, drawn)
@@ -255,7 +269,9 @@ def random_uniform(values: torch.Tensor, ctx: Context, *, low: float, high: floa
     integers="Computed in float64; whole numbers keep within the range.",
     source="saturating arithmetic; a limiter where there should be none",
     example={"low": -1.0, "high": 0.5},
-    relate=lambda given: _no_range(given) or ("" if given else "give low, high or both"),
+    relate=lambda given: (
+        _no_range(given) or ("" if any(n is not None for n in given.values()) else _NO_LIMIT)
+    ),
 )
 def clamp(
     values: torch.Tensor, _ctx: Context, *, low: float | None, high: float | None
@@ -266,21 +282,20 @@ def clamp(
         inside = torch.ones_like(part, dtype=torch.bool)
         wide = widened(part)
         if low is not None:
-            inside &= ~(wide < low)
+            inside &= ~(wide < float(low))
         if high is not None:
-            inside &= ~(wide > high)
-        limits = (low, high) if format_of(part.dtype).inexact else (_up(low), _down(high))
-        return torch.where(inside, part, narrow(wide.clamp(*limits), part.dtype))
+            inside &= ~(wide > float(high))
+        whole = not format_of(part.dtype).inexact
+        least = None if low is None else _limit(math.ceil(low) if whole else low, part)
+        most = None if high is None else _limit(math.floor(high) if whole else high, part)
+        return where(inside, part, narrow(wide.clamp(least, most), part.dtype))
 
     return by_part(values, held)
 
 
-def _up(number: float | None) -> int | None:
-    return None if number is None else math.ceil(number)
-
-
-def _down(number: float | None) -> int | None:
-    return None if number is None else math.floor(number)
+def _limit(number: int | float, values: torch.Tensor) -> torch.Tensor:
+    """A limit as a tensor, which becomes infinite in a dtype that cannot hold it."""
+    return torch.tensor(float(number), dtype=torch.float64, device=values.device)
 
 
 def finite_std(tensor: torch.Tensor) -> float:
@@ -319,7 +334,7 @@ def finite_std(tensor: torch.Tensor) -> float:
 )
 def noise(values: torch.Tensor, ctx: Context, *, std: float, relative: bool | str) -> torch.Tensor:
     """Adds normally distributed noise, to each part of complex values."""
-    scale_by = std * finite_std(ctx.tensor) if relative == "tensor" else std
+    scale_by = float(std) * finite_std(ctx.tensor) if relative == "tensor" else float(std)
 
     def noisy(part: torch.Tensor) -> torch.Tensor:
         wide = widened(part)

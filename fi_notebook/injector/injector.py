@@ -159,6 +159,10 @@ class Injector:
         if self._events is not None:
             self._events.finish(self.not_injected, self.step)
 
+    def __deepcopy__(self, _memo: dict[int, Any]) -> Injector:
+        """Itself: what holds it may be copied, but it strikes the one model that it was given."""
+        return self
+
     def __enter__(self) -> Injector:  # noqa: PYI034  (Self is newer than Python 3.10)
         """The injector itself; it is closed when the block is left."""
         return self

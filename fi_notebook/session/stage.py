@@ -65,7 +65,7 @@ class Stage:
             SessionError: Another run of this model is going on.
             SessionCancelled: It was cancelled; everything is as it was before.
         """
-        with self.setup.interrupts, exclusive(self.setup.model), self._settings(name):
+        with exclusive(self.setup.model), self.setup.interrupts, self._settings(name):
             if name == "tracing":
                 self._schedulers = WeakSet(schedulers_of(self.setup.optimizers))
             held = (*self.setup.optimizers, *self._schedulers, *self._state)

@@ -392,3 +392,9 @@ def test_any_file_is_a_plan_or_refused(tmp_path: Path, data: bytes) -> None:
     path.write_bytes(data)
     with pytest.raises(PlanError):
         config.load(path)
+
+
+def test_a_path_that_cannot_be_looked_at_is_refused() -> None:
+    """A name that is too long for a file."""
+    with pytest.raises(PlanError, match="cannot be read: File name too long"):
+        FaultPlan.load("x" * 300 + ".json")

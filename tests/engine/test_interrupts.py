@@ -8,8 +8,12 @@ import threading
 from typing import Any
 
 import pytest
+import torch
 
+from fi_notebook import Session
 from fi_notebook.engine.interrupts import Interrupts
+from fi_notebook.errors import SessionError
+from tests import models
 
 
 def _press() -> None:
@@ -127,3 +131,28 @@ def test_other_threads_are_left_alone() -> None:
     thread.start()
     thread.join()
     assert seen == [before]
+
+
+def test_a_run_that_is_refused_leaves_the_ctrl_c_of_the_running_one() -> None:
+    """From another thread and from the step itself; afterwards the handler is the old one."""
+    case, refused = models.mlp(), list[str]()
+    before = signal.getsignal(signal.SIGINT)
+
+    def trace() -> None:
+        try:
+            session.trace()
+        except SessionError as error:
+            refused.append(str(error))
+
+    def step() -> torch.Tensor:
+        trace()
+        thread = threading.Thread(target=trace)
+        thread.start()
+        thread.join()
+        assert signal.getsignal(signal.SIGINT) is not before
+        return case.step()
+
+    session = Session(step, model=case.model)
+    session.trace()
+    assert len(refused) == 2
+    assert signal.getsignal(signal.SIGINT) is before

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -77,3 +78,40 @@ def test_tensors_that_lie_alike_are_measured_where_they_lie() -> None:
     one, other = measure(golden, faulty), measure(golden, faulty.contiguous())
     assert one._replace(relative_l2=0, cosine=0) == other._replace(relative_l2=0, cosine=0)
     assert one.relative_l2 == pytest.approx(other.relative_l2, rel=1e-12)
+
+
+_VIEWS: list[Callable[[torch.Tensor], torch.Tensor]] = [
+    lambda t: t[:, 0],
+    lambda t: t[3],
+    lambda t: t.reshape(-1)[::2],
+    lambda t: t[:, ::3],
+    lambda t: t.t(),
+    lambda t: t[:, 0].expand(5, -1),
+    lambda t: t[1, 1].expand(64),
+]
+
+
+@pytest.mark.parametrize("view", _VIEWS)
+def test_views_with_gaps_are_measured_as_what_they_show(
+    view: Callable[[torch.Tensor], torch.Tensor],
+) -> None:
+    """A column, every second element, one element many times: as a copy of it would be."""
+    golden = torch.randn(100, 64, generator=torch.Generator().manual_seed(0))
+    faulty = golden.clone()
+    faulty[1, 1] += 1
+    faulty[90, 0] += 5
+    found = measure(view(golden), view(faulty))
+    copied = measure(view(golden).clone().contiguous(), view(faulty).clone().contiguous())
+    assert found._replace(relative_l2=0, cosine=0) == copied._replace(relative_l2=0, cosine=0)
+    assert found.relative_l2 == pytest.approx(copied.relative_l2, rel=1e-12)
+    assert found.cosine == pytest.approx(copied.cosine, rel=1e-12)
+
+
+def test_a_room_that_was_used_says_nothing_of_the_next_block() -> None:
+    """Large, small, NaN, and another dtype: one ruler measures each as a new one does."""
+    numbers, ruler = torch.Generator().manual_seed(0), Ruler()
+    for size, kind in ((30_000, torch.float32), (7, torch.float64), (900, torch.bfloat16)) * 2:
+        golden = torch.randn(size, generator=numbers).to(kind)
+        faulty = golden * -1.5
+        faulty[size // 2] = math.nan
+        assert measure(golden, faulty, ruler) == measure(golden, faulty, Ruler())

@@ -113,3 +113,13 @@ def test_the_norm_over_several_tensors() -> None:
     assert euclidean_norm(tensors) == 13.0
     assert euclidean_norm([]) == 0.0
     assert math.isnan(euclidean_norm([torch.tensor([math.nan])]))
+
+
+def test_squares_beyond_float64_are_infinite_whatever_the_size() -> None:
+    """Ones and one of -1e200, few and many: mean right, norm and deviation infinite."""
+    for size in (10, 10_000):
+        values = torch.ones(size, dtype=torch.float64)
+        values[3] = -1e200
+        found = tensor_stats(values)
+        assert (found.norm, found.std, found.min) == (math.inf, math.inf, -1e200)
+        assert found.mean == pytest.approx(-1e200 / size)

@@ -238,6 +238,10 @@ def test_clamp_holds_values() -> None:
     ("model", "parameters", "message"),
     [
         ("clamp", {}, "give low, high or both"),
+        ("clamp", {"low": None}, "give low, high or both"),
+        ("scale", {"factor": 10**400}, "'inf' or '-inf' that float64 can hold"),
+        ("random_uniform", {"low": -(10**400)}, "a finite number that float64 can hold"),
+        ("shift", {"by": 2**64}, "expected a whole number, below 2"),
         ("clamp", {"low": 2, "high": 1}, "low=2 is above high=1"),
         ("random_uniform", {"low": 2}, "low=2 is above high=1.0"),
         ("noise", {"std": -1}, "of at least 0"),
@@ -254,3 +258,35 @@ def test_parameters_that_can_never_be_are_refused(
     """With what would be valid."""
     with pytest.raises(FaultError, match=message):
         faults.check(model, parameters)
+
+
+@pytest.mark.parametrize(
+    ("model", "parameters", "dtype", "expected"),
+    [
+        ("scale", {"factor": 2**64}, "float32", [2.0**64, -(2.0**64)]),
+        ("scale", {"factor": 1e39}, "float32", [math.inf, -math.inf]),
+        ("scale", {"factor": 2**64}, "int8", [127, -128]),
+        ("add", {"value": 2**64}, "float64", [2.0**64, 2.0**64]),
+        ("add", {"value": 2**70}, "int64", [2**63 - 1, 2**63 - 1]),
+        ("set", {"value": 2**64}, "float32", [2.0**64, 2.0**64]),
+        ("clamp", {"low": 1e39}, "float32", [math.inf, math.inf]),
+        ("clamp", {"high": 1e39}, "float32", [1.0, -1.0]),
+        ("clamp", {"low": -(2**70), "high": 0}, "float32", [0.0, -1.0]),
+        ("clamp", {"low": -1e308, "high": 1e308}, "int64", [1, -1]),
+        ("random_uniform", {"low": 1e308, "high": 1.1e308}, "int64", [2**63 - 1] * 2),
+        ("random_uniform", {"low": 2**64, "high": 2**65}, "uint8", [255, 255]),
+    ],
+)
+def test_numbers_beyond_a_dtype_are_held_or_infinite(
+    model: str, parameters: dict[str, Any], dtype: str, expected: list[Any]
+) -> None:
+    """As the dtype's own arithmetic has it: 1 and -1, struck with numbers it cannot hold."""
+    given = [1, 0] if dtype == "uint8" else [1, -1]
+    assert struck(given, model, dtype, **parameters) == expected
+
+
+def test_a_range_wider_than_float64_is_drawn_from_all_the_same() -> None:
+    """Both ends are held by float64, their distance is not."""
+    found = struck([0.0] * 8, "random_uniform", "float64", low=-1.7e308, high=1.7e308)
+    assert all(math.isfinite(number) for number in found)
+    assert min(found) < 0 < max(found)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+import gc
 import json
 import os
+import pickle
 import re
 import subprocess
 import sys
@@ -249,3 +252,24 @@ def test_a_report_names_fifty_firings_and_counts_the_others() -> None:
     assert told[0] == "60 injections, training came to step 29"
     assert len(told) == 52
     assert told[-1] == "  … and 10 more firings"
+
+
+def test_what_holds_an_injector_can_be_copied() -> None:
+    """A copy of the model holds the same injector, and is not struck: it is another model."""
+    case = models.mlp()
+    with Injector(plan("relu*2:0", "zero"), model=case.model) as injector:
+        case.model.injector = injector  # type: ignore[assignment]  # as a trainer would
+        case.step()
+        copied = copy.deepcopy(case.model)
+        assert vars(copied)["injector"] is injector
+        before = len(injector.injections)
+        copied(case.x).sum().backward()
+        assert len(injector.injections) == before
+        averaged = torch.optim.swa_utils.AveragedModel(case.model)
+        case.step()
+        averaged.update_parameters(case.model)
+        assert len(injector.injections) == before + 1
+        with pytest.raises(TypeError):
+            pickle.dumps(injector)
+    del copied, averaged
+    gc.collect()  # no memory was given up twice

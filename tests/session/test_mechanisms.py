@@ -114,8 +114,10 @@ def test_clipping_gives_its_bound_either_way() -> None:
     """7 and 8 are both clipped to 1; the gradient is 0 either way, says a comparison."""
     net = Net(linear(), lambda h: (h * 0 + 7).clamp(-1, 1))
     run = struck(net, X, "add*1:0", "add", value=1.0, elements={"index": 0})
-    assert masked_in(run)["clamp*1:0"] == "clipping"
-    assert masked_in(run)["le*1:0"] == "comparison"
+    masked = masked_in(run)
+    assert masked["clamp*1:0"] == "clipping"
+    compared = {site for site, why in masked.items() if why == "comparison"}
+    assert compared & {"le*1:0", "lt*1:0"}  # torch 2.13 asks whether it is inside, 2.14 outside
 
 
 def test_multiplication_by_zero_is_told_from_rounding() -> None:

@@ -114,24 +114,42 @@ function wordTest(trace, value) {
 
 /** How long a pattern may take for all rows. */
 const PATIENCE_MS = 2000;
-/** How many open repeats (`*`, `+`, `{2,}`) a pattern may have: time grows with a power of them. */
-const REPEATS = 4;
+/** How many repeats and options (`*`, `+`, `?`, `{1,9}`) a pattern may have: time grows with a
+ * power of them. */
+const REPEATS = 5;
+const TOKEN = /\\.|\[(?:\\.|[^\]\\])*\]|\((?:\?(?:<?[=!]|:|<\w+>))?|[)|]|[*+?]\??|\{\d+(?:,\d*)?\}\??|./gs;
 
-/** Refuse what can take for ever, since a page cannot stop it: a repeat around a repeat or a
- * choice, as `(a+)+` and `(a|ab)*`, and very many repeats. @param {string} pattern */
+/** How often a repeat may come: at least and at most. @param {string} part */
+function rangeOf(part) {
+  if (part[0] !== "{") return [part[0] === "+" ? 1 : 0, part[0] === "?" ? 1 : Infinity];
+  const [least, most] = part.slice(1, part.indexOf("}")).split(",");
+  return [Number(least), most === undefined ? Number(least) : Number(most || Infinity)];
+}
+
+/** Refuse what can take for ever, since a page cannot stop it: an endless repeat around a
+ * repeat, an option or a choice, as `(a+)+`, `(a?)*` and `(a|ab)*`, and very many of them.
+ * @param {string} pattern */
 function checkRepeats(pattern) {
-  const groups = [false];
-  let open = 0;
-  const parts = pattern.matchAll(/\\.|\[(?:\\.|[^\]\\])*\]|\((?:\?(?:<?[=!]|:|<\w+>))?|\)?(?:[*+]|\{\d+,?\d*\})|[)|]/gs);
-  for (const [part] of parts) {
-    const inner = part[0] === ")" && groups.length > 1 ? groups.pop() : false;
-    const repeats = /^\)?[*+{]/.test(part);
-    open += /(^\)?[*+]|,\})$/.test(part) ? 1 : 0;
-    if (inner && repeats) throw new SyntaxError(`a repeat around a repeat or a choice may take for ever: ${pattern}`);
-    if (part[0] === "(") groups.push(false);
-    else groups[groups.length - 1] ||= inner || repeats || part === "|";
+  const groups = [{ free: 0, choices: 0 }];
+  let last = { free: 0, choices: 0 };
+  for (const [part] of pattern.matchAll(TOKEN)) {
+    const top = groups[groups.length - 1];
+    if (/^([*+?]|\{\d)/.test(part)) {
+      const [least, most] = rangeOf(part);
+      const inner = last.free + last.choices;
+      if (most === Infinity && inner) throw new SyntaxError(`a repeat around a repeat or a choice may take for ever: ${pattern}`);
+      if (most > 1 && inner) top.free += (most - 1) * inner + last.choices;
+      if (least !== most) top.free += 1;
+    } else if (part === "|") top.choices += 1;
+    else if (part[0] === "(") groups.push({ free: 0, choices: 0 });
+    last = { free: 0, choices: 0 };
+    if (part === ")" && groups.length > 1) {
+      last = /** @type {typeof last} */ (groups.pop());
+      groups[groups.length - 1].free += last.free;
+      groups[groups.length - 1].choices += last.choices;
+    }
   }
-  if (open > REPEATS) throw new SyntaxError(`more than ${REPEATS} repeats may take for ever: ${pattern}`);
+  if (groups[0].free > REPEATS) throw new SyntaxError(`more than ${REPEATS} repeats may take for ever: ${pattern}`);
 }
 
 /** @type {MakeTest} */
