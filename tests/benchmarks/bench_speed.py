@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import inspect
 import json
 import logging
 import statistics
@@ -71,6 +72,27 @@ class Empty(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
+class Naive(TorchDispatchMode):
+    """A recorder without modules, causes, numbers or data flow: whole stacks, and shapes."""
+
+    def __init__(self) -> None:
+        """Start with nothing recorded."""
+        super().__init__()
+        self.rows: list[tuple[Any, ...]] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """The call as it is, its operator, stack and outputs' shapes written down."""
+        frame, stack = inspect.currentframe(), list[tuple[Any, int]]()
+        while frame is not None:
+            stack.append((frame.f_code, frame.f_lasti))
+            frame = frame.f_back
+        result = func(*args, **(kwargs or {}))
+        outputs = result if isinstance(result, (tuple, list)) else (result,)
+        shapes = [tuple(each.shape) for each in outputs if isinstance(each, Tensor)]
+        self.rows.append((func, tuple(stack), shapes))
+        return result
+
+
 class Bench:
     """One model, one step, and the ways of running it."""
 
@@ -100,6 +122,7 @@ class Bench:
                 "",
             ),
             "DebugMode": (_ready(partial(self._under, DebugMode)), ""),
+            "naive recorder": (_ready(partial(self._under, Naive)), ""),
             "names alone": (_ready(self._names), ""),
             "calls only": (
                 _ready(partial(run_step, self.setup, 0, statistics=False, ends=False)),
