@@ -26,8 +26,12 @@ __all__ = [
     "SiteError",
     "TraceError",
     "did_you_mean",
+    "short",
 ]
 
+
+_LONG = 200
+"""Characters of what was given that a message repeats."""
 
 _OURS = str(Path(__file__).parent) + os.sep
 
@@ -73,6 +77,15 @@ def _outside(traceback: TracebackType | None) -> TracebackType | None:
     return TracebackType(below, traceback.tb_frame, traceback.tb_lasti, traceback.tb_lineno)
 
 
+def short(value: object) -> str:
+    """What was given, as Python writes it; of what is very long the beginning and the end."""
+    try:
+        text = repr(value)
+    except Exception:  # a repr may raise anything, as that of a very large number does  # noqa: BLE001
+        text = f"a value of type {type(value).__name__}"
+    return text if len(text) <= _LONG else f"{text[: _LONG - 40]} … {text[-30:]}"
+
+
 def did_you_mean(name: str, choices: Iterable[str], limit: int = 3) -> str:
     """Name the nearest valid choices, as the tail of an error message.
 
@@ -86,7 +99,7 @@ def did_you_mean(name: str, choices: Iterable[str], limit: int = 3) -> str:
         ``"; expected one of …"`` for a short list, else the empty string.
     """
     valid = list(dict.fromkeys(choices))
-    near = difflib.get_close_matches(name, valid, n=limit, cutoff=0.6)
+    near = difflib.get_close_matches(name[:_LONG], valid, n=limit, cutoff=0.6)
     if near:
         return f"; did you mean {' or '.join(map(repr, near))}?"
     if 0 < len(valid) <= 12:

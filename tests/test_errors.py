@@ -9,7 +9,8 @@ import pytest
 
 from fi_notebook import errors
 from fi_notebook.core.site import Target
-from fi_notebook.errors import FiError, did_you_mean
+from fi_notebook.core.steps import Steps
+from fi_notebook.errors import FiError, did_you_mean, short
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -40,6 +41,16 @@ session = fi.Session(step, model=net)
 def test_near_matches(name: str, choices: list[str], expected: str) -> None:
     """The nearest names, else a short list of all, else nothing."""
     assert did_you_mean(name, choices) == expected
+
+
+def test_what_was_given_is_repeated_in_part_where_it_is_long() -> None:
+    """The beginning and the end; a number of too many digits for Python by its type."""
+    assert short("relu*1") == "'relu*1'"
+    assert short("a" * 150 + "b" * 10_000) == f"'{'a' * 150}{'b' * 9} … {'b' * 29}'"
+    assert short(10**5000) == "a value of type int"
+    with pytest.raises(errors.FaultError) as caught:
+        Steps.parse("1," * 100_000)
+    assert len(str(caught.value)) < 400
 
 
 def test_every_error_is_one_of_ours_and_most_are_value_errors() -> None:

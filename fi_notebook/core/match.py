@@ -16,7 +16,7 @@ from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 from fi_notebook.core.site import ALL_PARAMETERS, LOSS_FUNCTION, OUTSIDE, Frame
-from fi_notebook.errors import SiteError, did_you_mean
+from fi_notebook.errors import SiteError, did_you_mean, short
 
 __all__ = [
     "CodeFilter",
@@ -114,7 +114,7 @@ class CodeFilter(NamedTuple):
         match = _CODE.fullmatch(text.strip()) if isinstance(text, str) else None
         if match is None:
             raise SiteError(
-                f"cannot read {text!r} as a source line; expected 'run.py[83]', "
+                f"cannot read {short(text)} as a source line; expected 'run.py[83]', "
                 "'run.py' or 'In [5][3]'"
             )
         file, line = match["file"], match["line"] or match["colon"]

@@ -21,7 +21,7 @@ import re
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from fi_notebook.errors import SiteError
+from fi_notebook.errors import SiteError, short
 
 __all__ = [
     "ALL_PARAMETERS",
@@ -121,19 +121,19 @@ class Target:
             SiteError: The text is not a target; says what would be one.
         """
         if not isinstance(text, str):
-            raise SiteError(f"a target is text, not {type(text).__name__}: {text!r}; {_FORMS}")
+            raise SiteError(f"a target is text, not {type(text).__name__}: {short(text)}; {_FORMS}")
         stripped = text.strip()
         if stored := _STORED.fullmatch(stripped):
             return cls(op=stored["name"], kind=stored["kind"])
         match = _TARGET.fullmatch(stripped)
         if match is None:
-            raise SiteError(f"cannot read the target {text!r}; {_FORMS}")
+            raise SiteError(f"cannot read the target {short(text)}; {_FORMS}")
         call, output, index = (_number(match[key]) for key in ("call", "output", "index"))
         if call == 0:
-            raise SiteError(f"cannot read the target {text!r}: calls are numbered from 1")
+            raise SiteError(f"cannot read the target {short(text)}: calls are numbered from 1")
         if call is None and output is not None:
             raise SiteError(
-                f"cannot read the target {text!r}: an output needs a call number, "
+                f"cannot read the target {short(text)}: an output needs a call number, "
                 f"such as '{match['op']}*1:{output}'"
             )
         return cls(
@@ -239,7 +239,7 @@ class Site:
             return cls(op=target.op, kind=target.kind)
         if target.call is None or target.output is None:
             raise SiteError(
-                f"{text!r} does not name one site; expected operator, call and output, "
+                f"{short(text)} does not name one site; expected operator, call and output, "
                 "such as 'addmm*3:0'"
             )
         return cls(

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from fi_notebook.errors import FaultError
+from fi_notebook.errors import FaultError, short
 
 __all__ = ["Steps"]
 
@@ -99,6 +99,6 @@ def _text(first: int, last: int | None, stride: int) -> str:
 
 def _expected(value: object) -> str:
     return (
-        f"cannot read {value!r} as steps; expected a number from 0, a list of them, "
+        f"cannot read {short(value)} as steps; expected a number from 0, a list of them, "
         "or text such as '2,5-7,10-' or '0-100:10'"
     )

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import inspect
 import math
-import reprlib
 import sys
 import typing
 from collections.abc import Callable, Mapping
@@ -23,7 +22,7 @@ from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, Final, TypeVar
 
-from fi_notebook.errors import FaultError, did_you_mean
+from fi_notebook.errors import FaultError, did_you_mean, short
 
 __all__ = ["REQUIRED", "TYPES", "Parameter", "as_number", "check_value", "from_signature"]
 
@@ -111,12 +110,8 @@ def check_value(model: str, parameter: Parameter, value: Any) -> Any:
         if parameter.high is None and isinstance(value, int) and abs(value) >= _TOO_LARGE:
             hint = ", below 2**63" if parameter.type == "int" else " that float64 can hold"
         expected = "" if hint.startswith("; expected") else f"; expected {_expected(parameter)}"
-        raise FaultError(f"{model}: {parameter.name}={_short(value)} cannot be{expected}{hint}")
+        raise FaultError(f"{model}: {parameter.name}={short(value)} cannot be{expected}{hint}")
     return checked
-
-
-def _short(value: Any) -> str:
-    return reprlib.repr(value) if isinstance(value, int) else repr(value)
 
 
 def _expected(parameter: Parameter) -> str:

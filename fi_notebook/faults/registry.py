@@ -22,7 +22,7 @@ from typing import Any, Final, TypeVar
 
 import torch
 
-from fi_notebook.errors import FaultError, did_you_mean
+from fi_notebook.errors import FaultError, did_you_mean, short
 from fi_notebook.faults.bits import Format
 from fi_notebook.faults.parameters import REQUIRED, Parameter, check_value, from_signature
 
@@ -263,7 +263,7 @@ def get(name: str) -> FaultModel:
     if found is None:
         known = names()
         hint = did_you_mean(str(name), known) or f"; expected one of {', '.join(known)}"
-        raise FaultError(f"no fault model {name!r}{hint}")
+        raise FaultError(f"no fault model {short(name)}{hint}")
     return found
 
 
@@ -285,7 +285,7 @@ def check(name: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
     for given in parameters:
         if given not in known:
             hint = did_you_mean(str(given), known) if known else "; it has none"
-            raise FaultError(f"{name} has no parameter {given!r}{hint}")
+            raise FaultError(f"{name} has no parameter {short(given)}{hint}")
     for parameter in model.parameters:
         if parameter.default is REQUIRED and parameter.name not in parameters:
             raise FaultError(f"{name} needs {parameter.name}=: {parameter.summary}")
