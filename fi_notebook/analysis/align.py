@@ -30,10 +30,11 @@ from fi_notebook.core.match import unwrapped
 from fi_notebook.core.site import PHASES
 from fi_notebook.core.trace import Tables, Trace
 
-__all__ = ["Alignment", "align", "describe", "is_bare"]
+__all__ = ["Alignment", "align", "describe", "is_bare", "is_keeping"]
 
 _BARE = ("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "set_")
-_OTHER = PHASES.index("other")
+_KEEPS = ("detach", "clone", "new_empty_strided", "copy_")
+_OTHER, _BACKWARD = PHASES.index("other"), PHASES.index("backward")
 
 
 @dataclass(frozen=True)
@@ -101,6 +102,21 @@ def is_bare(trace: Trace, rows: np.ndarray) -> np.ndarray:
     calls = trace.site_columns["call"][np.maximum(rows, 0)]
     bare = of_op[trace.calls["op"][calls]] & (trace.calls["phase"][calls] == _OTHER)
     return bare & (rows >= 0)
+
+
+def is_keeping(trace: Trace, rows: np.ndarray) -> np.ndarray:
+    """Whether each site is of how autograd keeps a gradient; -1 is no site.
+
+    It keeps what it was handed, or a copy where somebody else holds that for a moment, as a
+    profiler does that looks at frames.
+    """
+    if not len(trace):
+        return np.zeros(len(rows), bool)
+    of_op = np.asarray([op in _KEEPS for op in trace.tables.ops])
+    calls = trace.site_columns["call"][np.maximum(rows, 0)]
+    of_parameter = trace.calls["parameter"][calls] >= 0
+    backward = trace.calls["phase"][calls] == _BACKWARD
+    return of_op[trace.calls["op"][calls]] & of_parameter & backward & (rows >= 0)
 
 
 def _merge(
