@@ -33,7 +33,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import CodeType, FunctionType, TracebackType
+from types import CodeType, FunctionType
 from typing import Any
 
 from IPython.core.error import UsageError
@@ -180,7 +180,7 @@ class Extension(ast.NodeTransformer):
             session = Session(step, cell_name=self.cell_name, **options)
         except (FiError, TypeError, ValueError) as error:
             raise UsageError(str(error)) from error
-        value = _traced(session, step, file)
+        value = _traced(session, step)
         self.session = self.shell.user_ns[name] = session
         display(session.explore())
         return value
@@ -244,6 +244,7 @@ class CellStep:
 
     def __call__(self) -> Any:
         """Run the cell, and put back every name that it bound."""
+        __tracebackhide__ = True
         value = None
         with _names_kept(self._names):
             for code in self._codes:  # a module's code, called, runs in its globals
@@ -253,7 +254,7 @@ class CellStep:
         return value
 
 
-def _traced(session: Session, step: CellStep, file: str) -> Any:
+def _traced(session: Session, step: CellStep) -> Any:
     """Make the golden run, and give the value that the step had in it."""
     __tracebackhide__ = True
     values: list[Any] = []
@@ -262,9 +263,6 @@ def _traced(session: Session, step: CellStep, file: str) -> Any:
         session.trace()
     except FiError as error:
         raise UsageError(str(error)) from error
-    except Exception as error:  # noqa: BLE001  # it is raised again, the same, with less above it
-        trimmed = _from_file(error.__traceback__, file)
-        raise error.with_traceback(trimmed)  # noqa: B904  # no other error
     finally:
         step.listener = None
     return values[0]
@@ -328,14 +326,6 @@ def _check_options(words: Sequence[str], options: dict[str, Any]) -> None:
         raise UsageError(f"model= is missing; {_USAGE}")
     if not str(options.get("as_", SESSION_NAME)).isidentifier():
         raise UsageError(f"as={options['as_']} is no name; write as={SESSION_NAME}")
-
-
-def _from_file(traceback: TracebackType | None, file: str) -> TracebackType | None:
-    """The part of a traceback that begins in a file, or all of it."""
-    part = traceback
-    while part is not None and part.tb_frame.f_code.co_filename != file:
-        part = part.tb_next
-    return part or traceback
 
 
 def _show(session: Session, _path: str) -> FaultPlan:

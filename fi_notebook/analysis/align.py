@@ -96,12 +96,7 @@ def align(golden: Trace, faulty: Trace) -> Alignment:
 
 def is_bare(trace: Trace, rows: np.ndarray) -> np.ndarray:
     """Whether each site is bare memory that is made outside the model; -1 is no site."""
-    if not len(trace):
-        return np.zeros(len(rows), bool)
-    of_op = np.asarray([op in _BARE for op in trace.tables.ops])
-    calls = trace.site_columns["call"][np.maximum(rows, 0)]
-    bare = of_op[trace.calls["op"][calls]] & (trace.calls["phase"][calls] == _OTHER)
-    return bare & (rows >= 0)
+    return _is_of(trace, rows, _BARE, _OTHER)
 
 
 def is_keeping(trace: Trace, rows: np.ndarray) -> np.ndarray:
@@ -110,13 +105,20 @@ def is_keeping(trace: Trace, rows: np.ndarray) -> np.ndarray:
     It keeps what it was handed, or a copy where somebody else holds that for a moment, as a
     profiler does that looks at frames.
     """
+    found = _is_of(trace, rows, _KEEPS, _BACKWARD)
+    calls = trace.site_columns["call"][rows[found]]
+    found[found] = trace.calls["parameter"][calls] >= 0
+    return found
+
+
+def _is_of(trace: Trace, rows: np.ndarray, ops: tuple[str, ...], phase: int) -> np.ndarray:
+    """Whether each site is of one of these operators, in this phase; -1 is no site."""
     if not len(trace):
         return np.zeros(len(rows), bool)
-    of_op = np.asarray([op in _KEEPS for op in trace.tables.ops])
+    of_op = np.asarray([op in ops for op in trace.tables.ops])
     calls = trace.site_columns["call"][np.maximum(rows, 0)]
-    of_parameter = trace.calls["parameter"][calls] >= 0
-    backward = trace.calls["phase"][calls] == _BACKWARD
-    return of_op[trace.calls["op"][calls]] & of_parameter & backward & (rows >= 0)
+    found = of_op[trace.calls["op"][calls]] & (trace.calls["phase"][calls] == phase)
+    return found & (rows >= 0)
 
 
 def _merge(

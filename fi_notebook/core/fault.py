@@ -34,7 +34,7 @@ _DRAWS_A_BIT = {"bitflip": ("bit", "field", "ber"), "burst": ("bit",)}
 """Fault models that draw a bit for each element where none of these parameters is given."""
 
 LIMIT = 1 << 63
-"""Seeds and counts lie below it, whoever asks for a fault: a plan holds them in 64 bits."""
+"""Seeds, counts and whole parameters lie below it: they are held in 64 bits."""
 
 EVERY_STEP = Steps.parse("0-")
 """The steps of a fault that says nothing of steps."""

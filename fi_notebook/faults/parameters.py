@@ -22,15 +22,13 @@ from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, Final, TypeVar
 
+from fi_notebook.core.fault import LIMIT
 from fi_notebook.errors import FaultError, did_you_mean, short
 
 __all__ = ["REQUIRED", "TYPES", "Parameter", "as_number", "check_value", "from_signature"]
 
 TYPES: Final = ("int", "float", "bool", "str", "choice", "value", "ints", "mask", "mapping")
 """Types of parameters."""
-
-_TOO_LARGE: Final = 1 << 63
-"""Whole numbers are computed with in 64 bits."""
 
 
 class _Required:
@@ -107,7 +105,7 @@ def check_value(model: str, parameter: Parameter, value: Any) -> Any:
         hint = ""
         if parameter.type == "choice" and isinstance(value, str):
             hint = did_you_mean(value, [c for c in parameter.choices if isinstance(c, str)])
-        if parameter.high is None and isinstance(value, int) and abs(value) >= _TOO_LARGE:
+        if parameter.high is None and isinstance(value, int) and abs(value) >= LIMIT:
             hint = ", below 2**63" if parameter.type == "int" else " that float64 can hold"
         expected = "" if hint.startswith("; expected") else f"; expected {_expected(parameter)}"
         raise FaultError(f"{model}: {parameter.name}={short(value)} cannot be{expected}{hint}")
@@ -145,7 +143,7 @@ def _int(parameter: Parameter, value: Any) -> int | None:
     if isinstance(value, bool) or not isinstance(value, Integral):
         return None
     number = int(value)
-    too_large = parameter.high is None and abs(number) >= _TOO_LARGE
+    too_large = parameter.high is None and abs(number) >= LIMIT
     return None if too_large else _bounded(parameter, number)
 
 

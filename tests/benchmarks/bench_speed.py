@@ -185,11 +185,16 @@ class Bench:
             for name, taken in times.items():
                 self.snapshot.restore()
                 with self.ways[name][0]() as run:
-                    start = time.perf_counter()
-                    run()
-                    taken.append(time.perf_counter() - start)
+                    taken.append(seconds(run))
         self.snapshot.restore()
         return times
+
+
+def seconds(run: Callable[[], object]) -> float:
+    """What one run takes by the clock."""
+    start = time.perf_counter()
+    run()
+    return time.perf_counter() - start
 
 
 def ratio(times: Times, way: str, base: str) -> float:
@@ -217,9 +222,7 @@ def torchlens(case: Case) -> str:
     }
     for _ in range(3):
         for name, run in runs.items():
-            start = time.perf_counter()
-            run(case.x)
-            times[name].append(time.perf_counter() - start)
+            times[name].append(seconds(partial(run, case.x)))
     found = ratio(times, "torchlens", "plain")
     return f"torchlens {lens.__version__}, forward alone: {found:.1f} x"
 
@@ -235,9 +238,7 @@ def of_large() -> dict[str, float]:
         jobs |= {"find": trace.find, "save": partial(trace.save, path)}
         jobs["load"] = partial(Trace.load, path)
         for name, job in jobs.items():
-            start = time.perf_counter()
-            job()
-            found[name] = time.perf_counter() - start
+            found[name] = seconds(job)
     million = large(1_000_000)
     columns = [*million.calls.values(), *million.site_columns.values()]
     columns += [million.input_offsets, million.input_sites]
