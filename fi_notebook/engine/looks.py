@@ -72,7 +72,7 @@ class Looks:
         self._keys: list[SiteKey] = []
         self._as_golden: dict[int, int] = {}
         self._hashes = _Hashes()
-        self._ruler = None if golden is None else Ruler()
+        self._ruler = None if golden is None else Ruler(single=True)
 
     def look(
         self,

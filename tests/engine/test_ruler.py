@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from fi_notebook.engine.measure import _Part, measure
 from fi_notebook.engine.ruler import QUICK, Ruler
+from fi_notebook.engine.stats import EXACT
 
 _KINDS = sorted(QUICK, key=str)
 _BITS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
@@ -115,3 +116,57 @@ def test_a_room_that_was_used_says_nothing_of_the_next_block() -> None:
         faulty = golden * -1.5
         faulty[size // 2] = math.nan
         assert measure(golden, faulty, ruler) == measure(golden, faulty, Ruler())
+
+
+_SCALES = (1e-30, 1e-12, 1.0, 1e12, 1e25)
+
+
+@pytest.mark.parametrize("kind", _KINDS, ids=str)
+@pytest.mark.parametrize("scale", _SCALES)
+@pytest.mark.parametrize("change", [-1.0, 1e-6, 0.01, 3.0, 1e6])
+def test_single_precision_says_the_same_to_five_digits(
+    kind: torch.dtype, scale: float, change: float
+) -> None:
+    """Numbers of any size, changed little or much, some in sign: counts and distances are equal."""
+    numbers = torch.Generator().manual_seed(0)
+    golden = torch.randn(EXACT + 1, generator=numbers)
+    faulty = golden * (1 + change * torch.rand(EXACT + 1, generator=numbers))
+    faulty[::100] = golden[::100]
+    _assert_near(*((side.double() * scale).to(kind) for side in (golden, faulty)))
+
+
+@pytest.mark.parametrize("odd", [math.nan, math.inf, -math.inf, 3e38, -0.0])
+def test_single_precision_gives_way_where_it_is_not_enough(odd: float) -> None:
+    """NaN, infinity, and a number whose square float32 cannot hold, in one run or both."""
+    golden = torch.randn(2 * EXACT, generator=torch.Generator().manual_seed(0))
+    faulty = golden + 1e-3
+    faulty[5] = odd
+    _assert_near(golden, faulty)
+    golden[[5, 6]] = odd
+    _assert_near(golden, faulty)
+    _assert_near(golden, golden.clone())
+    _assert_near(torch.zeros_like(golden), -torch.zeros_like(golden))
+
+
+def test_a_large_error_does_not_hide_the_angle() -> None:
+    """One element of 2^14 that grows to 1e20: the cosine is that element's share, 1/128."""
+    golden = torch.ones(1 << 14)
+    faulty = golden.clone()
+    faulty[7] = 1e20
+    found = measure(golden, faulty, Ruler(single=True))
+    assert found.cosine == pytest.approx(1 / 128, rel=1e-6)  # 1e20 / (sqrt(2^14) * 1e20)
+    assert found.changed == 1
+    assert found.max_abs == pytest.approx(1e20)
+
+
+def _assert_near(golden: torch.Tensor, faulty: torch.Tensor) -> None:
+    """Single precision finds the same counts, and the same sizes to five digits."""
+    found = _Part._make(Ruler(golden.numel(), single=True).measure(golden, faulty))
+    plain = _Part.of(golden, faulty)
+    for name in ("changed", "sign_flips", "new_nan", "new_inf"):
+        assert getattr(found, name) == getattr(plain, name), name
+    for name in ("difference", "golden", "faulty", "max_abs", "max_rel", "ulps"):
+        expected = pytest.approx(getattr(plain, name), rel=1e-5, nan_ok=True)
+        assert getattr(found, name) == expected, name
+    sizes = math.sqrt(plain.golden * plain.faulty)
+    assert found.product == pytest.approx(plain.product, rel=1e-12, abs=1e-5 * sizes)
