@@ -35,7 +35,7 @@ test: install browser $(TSC)
 soak: install browser node
 	$(BIN)/python -m pytest -m soak --timeout 3600 $(ARGS)
 
-bench: install
+bench: $(STAMPS)/benchmarks
 	for name in $(BENCHMARKS); do echo "── $$name"; $(BIN)/python -m tests.benchmarks.$$name; done
 
 lint: install $(TSC)
@@ -80,6 +80,11 @@ $(STAMPS)/installed: pyproject.toml tests/constraints.txt | $(STAMPS)/venv
 	$(PIP) install --quiet $(PINNED) hatchling
 	$(PIP) install --quiet $(PINNED) --no-build-isolation --editable ".[$(EXTRAS)]"
 	touch $(STAMPS)/demo $@
+
+# torchlens, beside which a step is timed.
+$(STAMPS)/benchmarks: $(STAMPS)/installed
+	$(PIP) install --quiet $(PINNED) --no-build-isolation --editable ".[bench]"
+	touch $@
 
 $(TSC): tests/js/package.json tests/js/package-lock.json | node
 	npm ci --silent --no-audit --no-fund --prefix tests/js
