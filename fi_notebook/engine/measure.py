@@ -19,7 +19,7 @@ import torch
 
 from fi_notebook.core.run import Difference
 from fi_notebook.engine.bits import changed_mask, equal_bits, position_hash
-from fi_notebook.engine.ruler import QUICK, QUICK_BLOCK, Ruler
+from fi_notebook.engine.ruler import QUICK, Ruler
 from fi_notebook.engine.storages import is_dense, is_plain
 from fi_notebook.engine.store import Kept, sampled
 
@@ -54,6 +54,7 @@ class Measure(NamedTuple):
 EQUAL = Measure(True, True, 0, 0, 0.0, 0.0, 0.0, 0.0, 1.0, 0, 0, 0)
 
 _BLOCK = 1 << 18
+_SMALL_BLOCK = 1 << 15
 _LARGE_BLOCK = 1 << 24
 
 
@@ -126,13 +127,13 @@ def _parts(golden: torch.Tensor, faulty: torch.Tensor, ruler: Ruler | None) -> I
     """The measures block by block; on the host in blocks that stay in the cache."""
     here = golden.device.type == faulty.device.type == "cpu"
     quick = here and golden.dtype in QUICK and is_plain(golden) and is_plain(faulty)
-    size = _BLOCK if golden.device.type == "cpu" else _LARGE_BLOCK
-    size = QUICK_BLOCK if quick else size
-    pairs = zip(*(flat.split(size) for flat in _flat(golden, faulty)), strict=True)
+    golden, faulty = _flat(golden, faulty)
     if quick:
-        ruler = ruler or Ruler(min(size, golden.numel()))
-        yield from (_Part._make(ruler.measure(a, b)) for a, b in pairs)
+        ruler = ruler or Ruler(golden.numel())
+        yield from map(_Part._make, ruler.measure(golden, faulty))
     else:
+        size = _BLOCK if golden.device.type == "cpu" else _LARGE_BLOCK
+        pairs = zip(golden.split(size), faulty.split(size), strict=True)
         yield from (_Part.of(a, b) for a, b in pairs)
 
 
@@ -228,7 +229,7 @@ def difference(
     golden, faulty = dense(golden), dense(faulty)
     if golden.shape != faulty.shape or golden.dtype != faulty.dtype:
         return Difference(name, equal=False, numel=faulty.numel(), note="other shape or dtype")
-    found = measure(golden, faulty, ruler or Ruler(min(QUICK_BLOCK, golden.numel()), brief=True))
+    found = measure(golden, faulty, ruler or Ruler(golden.numel(), brief=True))
     scalar = golden.numel() == 1 and not golden.is_complex()
     return Difference(
         name,
@@ -249,7 +250,7 @@ def squared_distance(golden: torch.Tensor, faulty: torch.Tensor) -> float:
     golden, faulty = dense(golden).detach(), dense(faulty).detach()
     if equal_bits(golden, faulty):
         return 0.0
-    size = QUICK_BLOCK if golden.device.type == "cpu" else _LARGE_BLOCK
+    size = _SMALL_BLOCK if golden.device.type == "cpu" else _LARGE_BLOCK
     pairs = zip(*(flat.split(size) for flat in _flat(golden, faulty)), strict=True)
     return sum(float((wide(b) - wide(a)).square().sum()) for a, b in pairs)
 

@@ -1,15 +1,15 @@
-"""Measuring floating-point blocks on the host in a few passes that stay in the cache.
+"""Measuring floating-point vectors on the host in a few passes that stay in the cache.
 
-    ruler = Ruler(QUICK_BLOCK)
-    ruler.measure(golden, faulty)       # 11 numbers
+    ruler = Ruler()
+    ruler.measure(golden, faulty)       # 11 numbers of each block
 
 Numbers are of float64. A ruler for ``single`` precision takes float32 where that is enough,
-which is a third of the work: sums and ratios have 5 digits, the largest difference is exact at
-the element where float32 finds it. Blocks of up to `EXACT` elements, those with numbers that
-are not finite or whose squares float32 cannot hold, and those of float64 it measures in
-float64. Counts are always exact, and so are distances in representable values, which are of
-the bits as integers: neighbours of one sign are as far apart as their bits; two numbers of
-different signs are as far as both are from zero.
+which is a third of the work and is shared by torch's threads: sums and ratios have 5 digits,
+the largest difference has 7. Vectors of up to `EXACT` elements, blocks with numbers that are
+not finite or whose squares float32 cannot hold, and those of float64 it measures in float64.
+Counts are always exact, and so are distances in representable values, which are of the bits
+as integers: neighbours of one sign are as far apart as their bits; two numbers of different
+signs are as far as both are from zero.
 
 Limits: an element counts as changed by its bits, also where its number is the same. In
 single precision a ratio beyond float32 (golden below 1e-38 of the change) is infinite.
@@ -18,6 +18,7 @@ single precision a ratio beyond float32 (golden below 1e-38 of the change) is in
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -26,13 +27,16 @@ import torch
 from fi_notebook.engine.bits import raw, same_memory
 from fi_notebook.engine.stats import EXACT
 
-__all__ = ["QUICK", "QUICK_BLOCK", "Ruler"]
+__all__ = ["QUICK", "Ruler"]
 
 QUICK = frozenset({torch.float32, torch.float64, torch.float16, torch.bfloat16})
 """Dtypes that it can measure."""
 
-QUICK_BLOCK = 1 << 15
-"""Elements of a block: 256 KiB in float64."""
+_BLOCK = 1 << 15
+"""Elements of a block in double precision: 256 KiB."""
+
+_SHARE, _SHARES = 1 << 16, 16
+"""Elements of a block in single precision for each thread, 256 KiB, and for how many at most."""
 
 _LEAST, _MOST = 1e-27, 1e36
 """Sums of squares of a block between which float32 loses nothing that matters to them."""
@@ -44,55 +48,78 @@ class Ruler:
     """Room for the measures of one block after the other; taking it anew costs as much as they.
 
     Args:
-        size: Elements of the largest block.
+        size: Elements of the largest vector, where it is known.
         brief: Leave out relative errors, representable values and signs.
-        single: Measure large blocks in single precision where that is enough.
+        single: Measure large vectors in single precision where that is enough.
     """
 
     def __init__(
-        self, size: int = QUICK_BLOCK, *, brief: bool = False, single: bool = False
+        self, size: int | None = None, *, brief: bool = False, single: bool = False
     ) -> None:
         """Take the room."""
+        block = _BLOCK if size is None else min(size, _BLOCK)
         self._brief, self._single = brief, single
-        self._room = np.empty((3, size))
-        self._integers = np.empty((2, size), dtype=np.int64)
-        self._truths = np.empty(size, dtype=np.bool_)
+        self._room = np.empty((3, block))
+        self._integers = np.empty((2, block), dtype=np.int64)
+        self._truths = np.empty(block, dtype=np.bool_)
+        width = _SHARE * min(torch.get_num_threads(), _SHARES) if single else 0
+        width = width if size is None else min(size, width)
+        self._singles = np.empty((4, width), dtype=np.float32)  # no call that a mode would see
 
-    def measure(self, golden: torch.Tensor, faulty: torch.Tensor) -> Found:
-        """Measure a block of one against a block of the other.
+    def measure(self, golden: torch.Tensor, faulty: torch.Tensor) -> list[Found]:
+        """Measure one vector against another of the same size and dtype, without gaps.
 
         Returns:
-            Sums of squares of difference, golden and faulty, the sum of products, largest
-            absolute and relative difference and distance in representable values, how many
-            elements changed, how many signs, and how many new NaNs and infinities.
+            For each block sums of squares of difference, golden and faulty, the sum of
+            products, largest absolute and relative difference and distance in representable
+            values, how many elements changed, how many signs, and how many new NaNs and
+            infinities.
         """
         with np.errstate(all="ignore"):
-            return self._in_single(golden, faulty) or self._in_double(golden, faulty)
+            if self._single and golden.numel() > EXACT and golden.dtype != torch.float64:
+                large = _pairs(golden, faulty, self._singles.shape[1])
+                return [found for a, b in large for found in self._preferably_single(a, b)]
+            return [self._in_double(a, b) for a, b in _pairs(golden, faulty, _BLOCK)]
+
+    def _preferably_single(self, golden: torch.Tensor, faulty: torch.Tensor) -> Iterable[Found]:
+        """A block in single precision, or its parts in double precision."""
+        found = self._in_single(golden, faulty)
+        small = () if found else _pairs(golden, faulty, _BLOCK)
+        return [found] if found else [self._in_double(a, b) for a, b in small]
 
     def _in_single(self, golden: torch.Tensor, faulty: torch.Tensor) -> Found | None:
-        """None where that is not enough, or not asked for."""
-        if not self._single or golden.numel() <= EXACT or golden.dtype == torch.float64:
-            return None
-        first, second, third, room = (row[: golden.numel()] for row in self._singles)
-        a = _single(golden, first)
+        """None where that is not enough."""
+        rooms = torch.from_numpy(self._singles[:, : golden.numel()])
+        first, second, third, fourth = rooms.unbind()
+        a = golden if golden.dtype == torch.float32 else first.copy_(golden)
         if same_memory(golden, faulty):
-            before = _dot(a, a)
+            before = torch.dot(a, a).item()
             fits = _LEAST < before < _MOST
             return (0.0, before, before, before, 0.0, 0.0, math.nan, 0, 0, 0, 0) if fits else None
-        b = _single(faulty, second)
-        apart = np.subtract(b, a, out=third)
-        squares, before, after = (_dot(side, side) for side in (apart, a, b))
+        b = faulty if faulty.dtype == torch.float32 else second.copy_(faulty)
+        apart = torch.sub(b, a, out=third)
+        squares, before, after = (torch.dot(side, side).item() for side in (apart, a, b))
         if not all(_LEAST < found < _MOST for found in (squares, before, after)):
             return None
-        places = (int(apart.argmax()), int(apart.argmin()))
-        far = max(abs(float(b[place]) - float(a[place])) for place in places)
-        product = relative = math.nan
+        far, product, relative = _farthest(apart), math.nan, math.nan
         if not self._brief:
             near = squares <= min(before, after)  # then the sums say it, to more digits
-            product = (before + after - squares) / 2 if near else _dot(a, b)
-            relative = _largest_ratio(apart, a, room)
-        changed, steps, flips = self._of_bits(_bits(golden), _bits(faulty), None)
+            product = (before + after - squares) / 2 if near else torch.dot(a, b).item()
+            relative = _farthest(torch.div(apart, a, out=fourth))
+        changed, steps, flips = self._of_single_bits(raw(golden), raw(faulty), third, fourth)
         return (squares, before, after, product, far, relative, steps, changed, flips, 0, 0)
+
+    def _of_single_bits(
+        self, golden: torch.Tensor, faulty: torch.Tensor, room: torch.Tensor, more: torch.Tensor
+    ) -> tuple[int, float, int]:
+        """How many elements changed, the largest distance, and how many signs flip."""
+        steps = torch.sub(faulty, golden, out=room.view(golden.dtype)[: golden.numel()])
+        changed = int(torch.count_nonzero(steps))
+        if self._brief:
+            return changed, math.nan, 0
+        across = torch.bitwise_xor(faulty, golden, out=more.view(golden.dtype)[: golden.numel()])
+        sides = (golden.numpy(), faulty.numpy())
+        return changed, *_far_by_bits(*sides, steps.numpy(), across.numpy(), int(across.min()) < 0)
 
     def _in_double(self, golden: torch.Tensor, faulty: torch.Tensor) -> Found:
         """Whatever the numbers are."""
@@ -110,11 +137,6 @@ class Ruler:
         changed, steps, flips = self._of_bits(_bits(golden), _bits(faulty), odd)
         new = (0, 0) if odd is None else odd.new
         return (*sums, far, relative, steps, changed, flips, *new)
-
-    @property
-    def _singles(self) -> np.ndarray:
-        """The same room, for numbers of half the width."""
-        return self._room.view(np.float32).reshape(6, -1)[:4]
 
     def _sums(self, a: np.ndarray, b: np.ndarray) -> tuple[float, float, float, float]:
         """Squares of the difference, which stays in the room, of each, and the product."""
@@ -145,14 +167,50 @@ class Ruler:
         rooms = (row.view(golden.dtype)[: golden.size] for row in self._integers)
         steps = np.subtract(faulty, golden, out=next(rooms))
         across = np.bitwise_xor(faulty, golden, out=next(rooms))
-        if across.min() >= 0:
-            most = max(int(steps.max()), -int(steps.min()))
-            return (float(most) if most else math.nan), 0  # no number changed
-        flipped = np.flatnonzero(np.less(across, 0, out=self._truths[: golden.size]))
-        steps[flipped] = 0
+        return _far_by_bits(golden, faulty, steps, across, bool(across.min() < 0), odd)
+
+
+def _pairs(
+    golden: torch.Tensor, faulty: torch.Tensor, size: int
+) -> Iterable[tuple[torch.Tensor, torch.Tensor]]:
+    """Two vectors block by block."""
+    return zip(golden.split(size), faulty.split(size), strict=True)
+
+
+def _far_by_bits(
+    golden: np.ndarray,
+    faulty: np.ndarray,
+    steps: np.ndarray,
+    across: np.ndarray,
+    any_flips: bool,
+    odd: _Odd | None = None,
+) -> tuple[float, int]:
+    """Largest distance in representable values, and how many signs of finite numbers flip.
+
+    Args:
+        golden: Bits of the one block, as integers.
+        faulty: Those of the other.
+        steps: Their difference; it is written.
+        across: Which of them differ.
+        any_flips: Whether any of those is a sign.
+        odd: What is not finite.
+    """
+    if not any_flips:
         most = max(int(steps.max()), -int(steps.min()))
-        flips = flipped if odd is None else flipped[~odd.places[flipped]]
-        return max(float(most), _across(golden[flipped], faulty[flipped])), int(flips.size)
+        return (float(most) if most else math.nan), 0  # no number changed
+    flipped = np.flatnonzero(across < 0)
+    steps[flipped] = 0
+    most = max(int(steps.max()), -int(steps.min()))
+    flips = flipped if odd is None else flipped[~odd.places[flipped]]
+    return max(float(most), _across(golden[flipped], faulty[flipped])), int(flips.size)
+
+
+def _farthest(values: torch.Tensor) -> float:
+    """Largest magnitude; NaN counts as nothing (0 / 0, where neither run has anything)."""
+    low, high = (found.item() for found in torch.aminmax(values))
+    if math.isnan(low):
+        low, high = (reduce(values.numpy()) for reduce in (np.fmin.reduce, np.fmax.reduce))
+    return 0.0 if math.isnan(low) else float(max(high, -low))
 
 
 def _largest_ratio(apart: np.ndarray, golden: np.ndarray, room: np.ndarray) -> float:
@@ -200,14 +258,6 @@ def _dot(a: np.ndarray, b: np.ndarray) -> float:
 def _bits(tensor: torch.Tensor) -> np.ndarray:
     """The bits as integers of their width."""
     return np.asarray(raw(tensor).numpy())
-
-
-def _single(tensor: torch.Tensor, room: np.ndarray) -> np.ndarray:
-    """The values in float32, where they lie or in the room."""
-    if tensor.dtype == torch.float32:
-        return np.asarray(tensor.numpy())
-    torch.from_numpy(room).copy_(tensor)
-    return room
 
 
 def _numbers(tensor: torch.Tensor) -> np.ndarray:

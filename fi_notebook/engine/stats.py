@@ -41,7 +41,7 @@ EXACT = 1 << 13
 """Tensors up to this many elements are summarised in float64."""
 
 _PIECE = 1 << 17
-"""Elements that are looked at by one kernel after the other: 512 KiB stay in the cache."""
+"""Elements that a thread looks at by one kernel after the other: 512 KiB stay in the cache."""
 
 _WAITING = 1 << 20
 """Elements of small tensors that wait to be summarised together, at most: 8 MiB."""
@@ -214,28 +214,40 @@ def _large(values: torch.Tensor, room: np.ndarray) -> _Row:
     """Statistics of one tensor, piece by piece."""
     flat = values.as_strided((values.numel(),), (1,)) if is_dense(values) else values.reshape(-1)
     low, high, total, squares, zeros, odd = math.inf, -math.inf, 0.0, 0.0, 0, _NONE
-    for piece in flat.split(_PIECE) if flat.numel() > _PIECE else (flat,):
+    threads = torch.get_num_threads()
+    size = _PIECE * threads
+    for piece in flat.split(size) if flat.numel() > size else (flat,):
         part = _workable(piece)
-        least, most = _range(part)
+        least, most = _range(part, threads)
         if not (math.isfinite(least) and math.isfinite(most)):
             part, found = _finite(part)
             odd = odd.plus(found)
             if not part.numel():
                 continue
-            least, most = _range(part)
+            least, most = _range(part, threads)
         low, high = min(low, least), max(high, most)
         if least <= 0 <= most:
-            zeros += int(np.count_nonzero(np.equal(part.numpy(), 0, out=room[: part.numel()])))
+            zeros += _zeros(part, room, threads)
         if not _NARROW[0] < max(-least, most) < _NARROW[1]:
             part = part.double()
         total, squares = total + part.sum().item(), squares + torch.dot(part, part).item()
     return _put_together(values.numel() - sum(odd), low, high, total, squares, odd, zeros)
 
 
-def _range(part: torch.Tensor) -> tuple[float, float]:
-    """Minimum and maximum; NaN where any is NaN. Those of numpy take half as long."""
+def _range(part: torch.Tensor, threads: int) -> tuple[float, float]:
+    """Minimum and maximum; NaN where any is NaN. Those of numpy take half as long on one thread."""
+    if threads > 1:
+        low, high = torch.aminmax(part)
+        return low.item(), high.item()
     values = part.numpy()
     return float(np.minimum.reduce(values)), float(np.maximum.reduce(values))
+
+
+def _zeros(part: torch.Tensor, room: np.ndarray, threads: int) -> int:
+    """How many elements are zero, of either sign."""
+    if threads > 1:
+        return part.numel() - int(torch.count_nonzero(part))
+    return int(np.count_nonzero(np.equal(part.numpy(), 0, out=room[: part.numel()])))
 
 
 class _Odd(NamedTuple):

@@ -17,7 +17,8 @@ is known: of a bit flip in the middle of the model, so that most outputs differ,
 value scaled by one, so that none does. *growth* has the same at 1, 2, 4 and 8 times the
 layers and batch.
 
-Limits: times are the clock's, so run it alone. torchlens is timed where it is installed, as by `make bench`.
+Limits: times are the clock's, so run it alone. torchlens is timed where it is installed,
+as by `make bench`.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ _BITS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 def _assert_same(golden: torch.Tensor, faulty: torch.Tensor) -> None:
     """What the ruler finds is what the plain measures find."""
-    found = _Part._make(Ruler(golden.numel()).measure(golden, faulty))
+    (found,) = map(_Part._make, Ruler(golden.numel()).measure(golden, faulty))
     plain = _Part.of(golden, faulty)
     for name in _Part._fields:
         mine, theirs = getattr(found, name), getattr(plain, name)
@@ -161,7 +161,7 @@ def test_a_large_error_does_not_hide_the_angle() -> None:
 
 def _assert_near(golden: torch.Tensor, faulty: torch.Tensor) -> None:
     """Single precision finds the same counts, and the same sizes to five digits."""
-    found = _Part._make(Ruler(golden.numel(), single=True).measure(golden, faulty))
+    (found,) = map(_Part._make, Ruler(golden.numel(), single=True).measure(golden, faulty))
     plain = _Part.of(golden, faulty)
     for name in ("changed", "sign_flips", "new_nan", "new_inf"):
         assert getattr(found, name) == getattr(plain, name), name
