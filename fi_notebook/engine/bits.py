@@ -101,7 +101,7 @@ def position_hash(tensor: torch.Tensor) -> torch.Tensor:
     """
     flat = raw(tensor).reshape(-1).contiguous()  # an expanded one lies in one place
     if flat.device.type == "cpu":
-        return torch.tensor(_hash_on_host(flat.numpy()))
+        return torch.tensor(_hash_on_host(flat.numpy()), device="cpu")
     return _hash_on_device(flat)
 
 

@@ -162,21 +162,20 @@ class Striker:
 
     def comes_up(self, aim: Aim, call: Call, output: Output) -> bool:
         """Whether a fault strikes an output that it chooses: its limit and probability."""
-        if not aim.armed:
-            return False
-        if aim.fault.probability >= 1:
-            return True
-        draw = torch.rand((), generator=self.generator(aim.fault, call, output, "trigger"))
-        return float(draw) < aim.fault.probability
+        place = self._identity(aim.fault, call, output)
+        return aim.armed and faults.comes_up(aim.fault.probability, aim.fault.seed, *place)
 
     def generator(
-        self, fault: Fault, call: Call, output: Output, *more: str, device: Any = "cpu"
+        self, fault: Fault, call: Call, output: Output, *, device: Any = "cpu"
     ) -> torch.Generator:
-        """The generator of a fault's draws at one output; all ranks draw alike for all ranks."""
+        """The generator of a fault's draws at one output."""
+        return faults.generator(fault.seed, *self._identity(fault, call, output), device=device)
+
+    def _identity(self, fault: Fault, call: Call, output: Output) -> tuple[Any, ...]:
+        """What tells a firing from every other; all ranks draw alike for all ranks."""
         rank = -1 if fault.model == "wrong_reduction" else self.rank
         place = (call.op, call.number, output.output, output.index)
-        identity = (fault.id, rank, max(call.step, 0), *place, *more)
-        return faults.generator(fault.seed, *identity, device=device)
+        return (fault.id, rank, max(call.step, 0), *place)
 
     def _strike(self, aim: Aim, call: Call, output: Output, result: Any) -> Any:
         """Strike one output, and give the result as others shall see it."""

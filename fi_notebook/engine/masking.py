@@ -175,7 +175,7 @@ def _outputs_there(masks: Sequence[torch.Tensor | None], output: torch.Tensor | 
         there = [_at(mask, output) for mask in masks if mask is not None]
     except RuntimeError:  # no shape that both could take
         return Evidence(0)
-    values = wide(torch.cat(there)) if there else torch.zeros(0)
+    values = wide(torch.cat(there)) if there else torch.zeros(0, device="cpu")
     if not len(values) or any(v.numel() > output.numel() for v in there):
         return Evidence(0)
     found = Evidence(0)

@@ -302,7 +302,7 @@ def _scalar(returned: Any, root: torch.Tensor | None) -> torch.Tensor | None:
     if isinstance(returned, torch.Tensor) and returned.numel() == 1:
         return returned.detach().clone().reshape(())
     if isinstance(returned, (int, float)) and not isinstance(returned, bool):
-        return torch.tensor(float(returned), dtype=torch.float64)
+        return torch.tensor(float(returned), dtype=torch.float64, device="cpu")
     return root
 
 

@@ -153,7 +153,7 @@ def summary(tensor: torch.Tensor) -> torch.Tensor | None:
     values = _plain(tensor)
     if not _on_host(values):
         return _nonfinite(values.double())
-    return torch.tensor(_row_of(values), dtype=torch.float64)
+    return torch.tensor(_row_of(values), dtype=torch.float64, device="cpu")
 
 
 def _has_values(tensor: torch.Tensor) -> bool:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
@@ -152,7 +152,7 @@ class StoredStriker:
     def _strike(self, aim: Aim, name: str, module: str, tensor: torch.Tensor, step: int) -> None:
         fault, kind = aim.fault, aim.fault.target.kind
         identity = (fault.id, self._striker.rank, step, kind, name)
-        if not aim.armed or not _comes_up(fault.seed, fault.probability, identity):
+        if not aim.armed or not faults.comes_up(fault.probability, fault.seed, *identity):
             return
         site = stored_site(kind, name, module, tensor)
         generator = faults.generator(fault.seed, *identity, device=tensor.device)
@@ -168,14 +168,6 @@ class StoredStriker:
         )
         if hit is not None and fault.scope == "value":
             self._to_undo.append((kind, hit[0], tensor))
-
-
-def _comes_up(seed: int, probability: float, identity: tuple[Any, ...]) -> bool:
-    if probability >= 1:
-        return True
-    return (
-        float(torch.rand((), generator=faults.generator(seed, *identity, "trigger"))) < probability
-    )
 
 
 def _in_modules(aim: Aim, module: str, name: str) -> bool:

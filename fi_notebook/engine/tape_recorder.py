@@ -347,7 +347,8 @@ def _look_at_results(recorder: TapeRecorder, returned: Any) -> None:
     if isinstance(returned, torch.Tensor) and returned.numel() == 1:
         recorder.look("loss", "loss", returned.detach())
     elif isinstance(returned, (int, float)) and not isinstance(returned, bool):
-        recorder.look("loss", "loss", torch.tensor(float(returned), dtype=torch.float64))
+        number = torch.tensor(float(returned), dtype=torch.float64, device="cpu")
+        recorder.look("loss", "loss", number)
     elif recorder.root is not None:
         tape.looks[loss] = tape.looks[recorder.root]
         _renamed(tape, recorder.root, loss)

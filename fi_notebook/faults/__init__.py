@@ -38,7 +38,7 @@ from fi_notebook.faults.registry import (
     register,
     unregister,
 )
-from fi_notebook.faults.seeds import generator
+from fi_notebook.faults.seeds import comes_up, generator
 from fi_notebook.faults.tensors import materialised, overlaps, refusal
 
 __all__ = [
@@ -54,6 +54,7 @@ __all__ = [
     "check_elements",
     "check_tensor",
     "collectives",
+    "comes_up",
     "corrupt",
     "describe_bit",
     "elements",

@@ -95,7 +95,7 @@ def _on_part(
 
 def _mask(layout: Format, pattern: int) -> torch.Tensor:
     """One bit pattern as a mask for every value."""
-    return torch.tensor(signed(pattern, layout.bits), dtype=layout.carrier)
+    return torch.tensor(signed(pattern, layout.bits), dtype=layout.carrier, device="cpu")
 
 
 def _pattern(layout: Format, bits: int | list[int] | None, field: str | None) -> int:

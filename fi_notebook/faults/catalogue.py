@@ -136,12 +136,12 @@ def _domain(parameter: Parameter) -> str:
 
 def effect(model: FaultModel, dtype: torch.dtype) -> str:
     """What the example of a model makes of the sample, as text."""
-    sample = torch.tensor(SAMPLE).to(dtype)
+    sample = torch.tensor(SAMPLE, dtype=torch.float32, device="cpu").to(dtype)
     if model.name in REDUCED:
         return _shown(sample * REDUCED[model.name])
     if model.name == "swap_rows":
         sample = sample.view(2, 2)
-    earlier = torch.tensor(EARLIER).to(dtype).view(sample.shape)
+    earlier = torch.tensor(EARLIER, dtype=torch.float32, device="cpu").to(dtype).view(sample.shape)
     given = Context(inputs=(earlier,), previous=earlier)
     parameters = dict(model.example)
     try:

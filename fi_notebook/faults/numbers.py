@@ -13,6 +13,7 @@ No dtype ever changes: what comes in goes out in the same dtype.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import torch
@@ -67,7 +68,7 @@ def round_to_integers(values: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     ends = torch.iinfo(dtype)
     top = float(ends.max)
     if int(top) > ends.max:  # 2**63 and 2**64: the largest float64 below them
-        top = float(torch.nextafter(torch.tensor(top).double(), torch.tensor(0.0).double()))
+        top = math.nextafter(top, 0.0)
     rounded = values.double().nan_to_num(0.0, posinf=float("inf"), neginf=float("-inf")).round()
     whole = rounded.clamp(float(ends.min), top).to(dtype)
     return where(rounded > top, _filled(whole, ends.max), whole)

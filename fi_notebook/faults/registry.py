@@ -76,7 +76,7 @@ class Context:
 
     inputs: tuple[torch.Tensor, ...] = ()
     previous: torch.Tensor | None = None
-    tensor: torch.Tensor = field(default_factory=lambda: torch.empty(0))
+    tensor: torch.Tensor = field(default_factory=lambda: torch.empty(0, device="cpu"))
     indices: torch.Tensor | None = None
     generator: torch.Generator = field(default_factory=torch.Generator)
 

@@ -13,7 +13,7 @@ import json
 
 import torch
 
-__all__ = ["generator"]
+__all__ = ["comes_up", "generator"]
 
 
 def generator(seed: int, *identity: object, device: torch.device | str = "cpu") -> torch.Generator:
@@ -32,3 +32,17 @@ def generator(seed: int, *identity: object, device: torch.device | str = "cpu") 
     made = torch.Generator(device=device)
     made.manual_seed(int.from_bytes(digest[:8], "big") >> 1)
     return made
+
+
+def comes_up(probability: float, seed: int, *identity: object) -> bool:
+    """Whether the draw of a fault's probability lets it strike at one place.
+
+    Args:
+        probability: How often it strikes, 0 to 1.
+        seed: Seed of the fault.
+        *identity: What tells this firing from every other, as for `generator`.
+    """
+    if probability >= 1:
+        return True
+    draws = generator(seed, *identity, "trigger")
+    return float(torch.rand((), generator=draws, dtype=torch.float32, device="cpu")) < probability

@@ -49,7 +49,7 @@ def wrapped(what: str, index: int, size: int) -> int:
 
 def grid(lines: Sequence[torch.Tensor], shape: Shape) -> torch.Tensor:
     """Flat indices of every combination of the chosen lines of each dimension."""
-    flat = torch.zeros((), dtype=torch.int64)
+    flat = torch.zeros((), dtype=torch.int64, device="cpu")
     for chosen, size in zip(lines, shape, strict=True):
         flat = flat[..., None] * size + chosen
     return flat.reshape(-1)
@@ -94,7 +94,8 @@ def _fit_index(argument: int | list[list[int]], _dtype: str, shape: Shape) -> No
 def _choose_index(
     argument: int | list[list[int]], tensor: torch.Tensor, _generator: torch.Generator
 ) -> Indices:
-    return torch.tensor(_flat_indices(argument, tuple(tensor.shape)), dtype=torch.int64)
+    indices = _flat_indices(argument, tuple(tensor.shape))
+    return torch.tensor(indices, dtype=torch.int64, device="cpu")
 
 
 # slice
@@ -154,9 +155,9 @@ def _slice_lines(terms: list[_Term], shape: Shape) -> list[torch.Tensor]:
 
 def _line(dim: int, term: _Term, size: int) -> torch.Tensor:
     if isinstance(term, int):
-        return torch.tensor([wrapped(f"dimension {dim}: index", term, size)])
+        return torch.tensor([wrapped(f"dimension {dim}: index", term, size)], device="cpu")
     assert isinstance(term, slice)
-    return torch.tensor(sorted(range(*term.indices(size))), dtype=torch.int64)
+    return torch.tensor(sorted(range(*term.indices(size))), dtype=torch.int64, device="cpu")
 
 
 def _fit_slice(terms: list[_Term], _dtype: str, shape: Shape) -> None:
@@ -194,7 +195,7 @@ def _choose_run(
     length, start = argument
     if start is None:
         start = draw_number(tensor.numel() - length + 1, generator)
-    return torch.arange(start, start + length)
+    return torch.arange(start, start + length, device="cpu")
 
 
 # strided
@@ -218,7 +219,7 @@ def _choose_strided(
     argument: tuple[int, int], tensor: torch.Tensor, _generator: torch.Generator
 ) -> Indices:
     period, offset = argument
-    return torch.arange(offset, tensor.numel(), period)
+    return torch.arange(offset, tensor.numel(), period, device="cpu")
 
 
 for _selection in (

@@ -84,8 +84,8 @@ def _lines(name: str) -> Selection:
         folded, dim = _folded(name, tuple(tensor.shape))
         size = folded[dim]
         chosen = numbers(lines, size) if isinstance(lines, list) else [draw_number(size, generator)]
-        ranges = [torch.arange(extent) for extent in folded]
-        ranges[dim] = torch.tensor(chosen)
+        ranges = [torch.arange(extent, device="cpu") for extent in folded]
+        ranges[dim] = torch.tensor(chosen, device="cpu")
         return grid(ranges, folded)
 
     where = "along dimension 1" if name == "channel" else "of the tensor as a matrix"
@@ -141,7 +141,9 @@ def _choose_box(name: str, box: _Box, shape: Shape, generator: torch.Generator) 
             draw_number(size - extent + 1, generator)
             for extent, size in zip(full, shape, strict=True)
         ]
-    return grid([torch.arange(a, a + e) for a, e in zip(at, full, strict=True)], shape)
+    return grid(
+        [torch.arange(a, a + e, device="cpu") for a, e in zip(at, full, strict=True)], shape
+    )
 
 
 def _fit_tile(box: _Box, _dtype: str, shape: Shape) -> None:

@@ -151,8 +151,8 @@ def _loss(golden: StepResult, faulty: StepResult) -> Difference:
 
 
 def _gradient_norm(golden: StepResult, faulty: StepResult) -> Difference:
-    norms = [torch.tensor(run.gradient_norm, dtype=torch.float64) for run in (golden, faulty)]
-    return difference("gradient norm", norms[0], norms[1])
+    norms = np.asarray([[golden.gradient_norm], [faulty.gradient_norm]])
+    return difference("gradient norm", *torch.from_numpy(norms))
 
 
 @_disable_current_modes()

@@ -142,13 +142,7 @@ def preview(tensor: torch.Tensor, fault: Fault, site: Site) -> dict[str, Any]:
     return {
         "dtype": site.dtype,
         "step": step,
-        "comes_up": _comes_up(fault, identity),
+        "comes_up": faults.comes_up(fault.probability, fault.seed, *identity),
         "changed": corruption.changed,
         "elements": [element_payload(each) for each in changes],
     }
-
-
-def _comes_up(fault: Fault, identity: Sequence[object]) -> bool:
-    """Whether the draw of the fault's probability lets it strike."""
-    draws = faults.generator(fault.seed, *identity, "trigger")
-    return fault.probability >= 1 or float(torch.rand((), generator=draws)) < fault.probability
