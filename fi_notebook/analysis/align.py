@@ -12,8 +12,11 @@ its place in the stream, and not by its number over the whole step, which one ex
 call would shift for every later call. Where both runs make the same calls this is the
 same as matching by site text.
 
-Memory that is made outside the model (`is_bare`: what a data loader's worker hands over
-comes when it comes) is no structural difference where only one run makes it.
+Some calls mean nothing where one run alone makes them (`is_incidental`), and are no
+structural difference: memory that is made outside the model, as what a data loader's worker
+hands over comes when it comes; and what torch does with a tensor that somebody holds for a
+moment, as a profiler does that looks at frames. It copies such a gradient rather than taking
+it, and detaches such a result.
 
 Limits: a module that was renamed between two scripts has no counterpart; the prefixes
 of wrappers (DDP, torch.compile) are left out.
@@ -30,10 +33,10 @@ from fi_notebook.core.match import unwrapped
 from fi_notebook.core.site import PHASES
 from fi_notebook.core.trace import Tables, Trace
 
-__all__ = ["Alignment", "align", "describe", "is_bare", "is_keeping"]
+__all__ = ["Alignment", "align", "describe", "is_bare", "is_detach", "is_incidental"]
 
 _BARE = ("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "set_")
-_KEEPS = ("detach", "clone", "new_empty_strided", "copy_")
+_KEEPS = ("clone", "new_empty_strided", "copy_")
 _OTHER, _BACKWARD = PHASES.index("other"), PHASES.index("backward")
 
 
@@ -99,26 +102,29 @@ def is_bare(trace: Trace, rows: np.ndarray) -> np.ndarray:
     return _is_of(trace, rows, _BARE, _OTHER)
 
 
-def is_keeping(trace: Trace, rows: np.ndarray) -> np.ndarray:
-    """Whether each site is of how autograd keeps a gradient; -1 is no site.
-
-    It keeps what it was handed, or a copy where somebody else holds that for a moment, as a
-    profiler does that looks at frames.
-    """
-    found = _is_of(trace, rows, _KEEPS, _BACKWARD)
-    calls = trace.site_columns["call"][rows[found]]
-    found[found] = trace.calls["parameter"][calls] >= 0
-    return found
+def is_detach(trace: Trace, rows: np.ndarray) -> np.ndarray:
+    """Whether each site is a detach, which shows what another site showed; -1 is no site."""
+    return _is_of(trace, rows, ("detach",))
 
 
-def _is_of(trace: Trace, rows: np.ndarray, ops: tuple[str, ...], phase: int) -> np.ndarray:
+def is_incidental(trace: Trace, rows: np.ndarray) -> np.ndarray:
+    """Whether one run may make each site alone and mean nothing by it; -1 is no site."""
+    keeps = _is_of(trace, rows, _KEEPS, _BACKWARD)
+    calls = trace.site_columns["call"][rows[keeps]]
+    keeps[keeps] = trace.calls["parameter"][calls] >= 0
+    return is_bare(trace, rows) | is_detach(trace, rows) | keeps
+
+
+def _is_of(
+    trace: Trace, rows: np.ndarray, ops: tuple[str, ...], phase: int | None = None
+) -> np.ndarray:
     """Whether each site is of one of these operators, in this phase; -1 is no site."""
     if not len(trace):
         return np.zeros(len(rows), bool)
     of_op = np.asarray([op in ops for op in trace.tables.ops])
     calls = trace.site_columns["call"][np.maximum(rows, 0)]
-    found = of_op[trace.calls["op"][calls]] & (trace.calls["phase"][calls] == phase)
-    return found & (rows >= 0)
+    found = of_op[trace.calls["op"][calls]] & (rows >= 0)
+    return found if phase is None else found & (trace.calls["phase"][calls] == phase)
 
 
 def _merge(
@@ -230,8 +236,14 @@ def _structural(
             strict=True,
         )
     ]
-    bare = is_bare(golden, golden_rows) | is_bare(faulty, faulty_rows)
-    differs = np.flatnonzero((shapes[0] != shapes[1]) & ~bare)
+    passing = np.zeros(len(golden_rows), bool)
+    for trace, mine, theirs in (
+        (golden, golden_rows, faulty_rows),
+        (faulty, faulty_rows, golden_rows),
+    ):
+        passing |= is_bare(trace, mine) | is_detach(trace, mine)
+        passing |= is_incidental(trace, mine) & (theirs < 0)
+    differs = np.flatnonzero((shapes[0] != shapes[1]) & ~passing)
     if not len(differs):
         return ""
     first = _first_words(golden, faulty, int(golden_rows[differs[0]]), int(faulty_rows[differs[0]]))

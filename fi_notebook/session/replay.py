@@ -17,7 +17,7 @@ from typing import Any, SupportsFloat
 import numpy as np
 import torch
 
-from fi_notebook.analysis.align import is_bare, is_keeping
+from fi_notebook.analysis.align import is_bare, is_detach
 from fi_notebook.analysis.detectors import detect
 from fi_notebook.analysis.findings import findings
 from fi_notebook.analysis.outcome import judge
@@ -351,7 +351,7 @@ def _first_difference(noise: Comparison) -> str:
     for trace, name in pairs:
         mine = noise.columns[name][rows]
         passing |= is_bare(trace, mine)  # what a worker hands over comes when it comes
-        passing |= is_keeping(trace, mine) & _unmatched(noise, rows)
+        passing |= is_detach(trace, mine)  # one more in a run may have shifted the others
     rows = rows[~passing]
     if not len(rows):
         return ""
@@ -362,11 +362,6 @@ def _first_difference(noise: Comparison) -> str:
         where = f" at {site.code[0].label}" if site.code else ""
         return f"two golden runs differ first at {site} ({site.phase}){where}"
     return ""
-
-
-def _unmatched(noise: Comparison, rows: np.ndarray) -> np.ndarray:
-    """Which sites one of the two runs alone has."""
-    return (noise.columns["golden"][rows] < 0) | (noise.columns["faulty"][rows] < 0)
 
 
 def _messages(golden: _Course, faulty: _Course, noise: Comparison) -> tuple[str, ...]:
