@@ -209,8 +209,11 @@ def _ulps(golden: torch.Tensor, faulty: torch.Tensor, mask: torch.Tensor) -> flo
     )
     if not bool(both.any()):
         return math.nan
-    distance = _ordered(a)[both].double() - _ordered(b)[both].double()
-    return float(distance.abs().max())
+    first, second = _ordered(a)[both], _ordered(b)[both]
+    alike = (first < 0) == (second < 0)  # then their distance is whole, in float64 it is not
+    near = torch.where(alike, first - second, 0).abs().max()
+    far = torch.where(alike, 0.0, first.double() - second.double()).abs().max()
+    return max(float(near), float(far))
 
 
 def _ordered(values: torch.Tensor) -> torch.Tensor:

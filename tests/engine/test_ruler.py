@@ -170,3 +170,15 @@ def _assert_near(golden: torch.Tensor, faulty: torch.Tensor) -> None:
         assert getattr(found, name) == expected, name
     sizes = math.sqrt(plain.golden * plain.faulty)
     assert found.product == pytest.approx(plain.product, rel=1e-12, abs=1e-5 * sizes)
+
+
+@pytest.mark.parametrize("kind", _KINDS, ids=str)
+def test_distances_are_whole_numbers_of_representable_values(kind: torch.dtype) -> None:
+    """Three values on from 1000, and across zero, measured either way."""
+    golden = torch.tensor([1000.0, 0.0], dtype=kind)
+    faulty = (golden.view(_BITS[golden.element_size()]) + 3).view(kind)
+    near = (golden[:1], faulty[:1], 3)
+    across = (-faulty[1:], faulty[1:], 6)
+    for one, other, expected in (near, across):
+        assert _Part.of(one, other).ulps == expected
+        assert measure(one, other).max_ulp == expected
