@@ -35,12 +35,15 @@ def generator(seed: int, *identity: object, device: torch.device | str = "cpu") 
 
 
 def comes_up(probability: float, seed: int, *identity: object) -> bool:
-    """Whether the draw of a fault's probability lets it strike at one place.
+    """Draw whether a fault with a probability strikes at one place.
 
     Args:
         probability: How often it strikes, 0 to 1.
         seed: Seed of the fault.
         *identity: What tells this firing from every other, as for `generator`.
+
+    Returns:
+        Whether it strikes; the same for the same seed and identity.
     """
     if probability >= 1:
         return True
