@@ -4,12 +4,12 @@
     ruler.measure(golden, faulty)       # 11 numbers of each block
 
 Numbers are of float64. A ruler for ``single`` precision takes float32 where that is enough,
-which is a third of the work and is shared by torch's threads: sums and ratios have 5 digits,
-the largest difference has 7. Vectors of up to `EXACT` elements, blocks with numbers that are
-not finite or whose squares float32 cannot hold, and those of float64 it measures in float64.
-Counts are always exact, and so are distances in representable values, which are of the bits
-as integers: neighbours of one sign are as far apart as their bits; two numbers of different
-signs are as far as both are from zero.
+which is a third of the work and is shared by torch's threads: sums and ratios have 4 digits
+or more, the largest difference has 7. Vectors of up to `EXACT` elements, blocks with numbers
+that are not finite or whose squares float32 cannot hold, and those of float64 it measures in
+float64. Counts are always exact, and so are distances in representable values, which are of
+the bits as integers: neighbours of one sign are as far apart as their bits; two numbers of
+different signs are as far as both are from zero.
 
 Limits: an element counts as changed by its bits, also where its number is the same. In
 single precision a ratio beyond float32 (golden below 1e-38 of the change) is infinite.

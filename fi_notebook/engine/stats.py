@@ -9,8 +9,9 @@ NaN or infinite. Only where they are not, or where float32 is too narrow for the
 a second look is taken.
 
 Limits: the standard deviation of a tensor over `EXACT` elements comes from its sum and
-norm in float32, which loses digits where the mean dwarfs it. Where squares are beyond
-float64 (magnitudes above 1e154) the standard deviation and the norm are infinite.
+norm in float32, which loses digits where the mean dwarfs it; its norm has 4 digits or more.
+Where squares are beyond float64 (magnitudes above 1e154) the standard deviation and the norm
+are infinite.
 """
 
 from __future__ import annotations
@@ -163,7 +164,8 @@ def _has_values(tensor: torch.Tensor) -> bool:
 def _plain(tensor: torch.Tensor) -> torch.Tensor:
     values = tensor.detach()
     if values.is_complex():
-        return values.abs()
+        wide = values.to(torch.complex64) if values.dtype == torch.complex32 else values
+        return wide.abs()
     if values.is_neg():
         values = values.resolve_neg()
     if values.element_size() == 1 and values.is_floating_point():  # float8 has few kernels

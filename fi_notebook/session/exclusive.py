@@ -1,4 +1,7 @@
-"""One run at a time on a model: a lock for each, whoever made a session of it.
+"""One run at a time: on a model, whoever made a session of it, and in the whole process.
+
+Generators and settings of torch belong to the process, and a run puts them back. So a run
+of another model, in another thread, waits for its turn; one of the same model is refused.
 
 An open `Injector` of the model, or one that strikes in this thread, looks away meanwhile:
 the run is not struck, takes no step of it, and leaves it as it was.
@@ -19,11 +22,12 @@ from fi_notebook.errors import SessionError
 __all__ = ["exclusive"]
 
 _locks: WeakKeyDictionary[nn.Module, threading.Lock] = WeakKeyDictionary()  # registry
+_turn = threading.RLock()  # a step may itself run a session of another model
 
 
 @contextmanager
 def exclusive(model: nn.Module) -> Iterator[None]:
-    """Hold the model's lock, with injectors looking away.
+    """Hold the model's lock and the process's turn, with injectors looking away.
 
     Raises:
         SessionError: Another trace or replay is running this model.
@@ -34,7 +38,7 @@ def exclusive(model: nn.Module) -> Iterator[None]:
             "another trace or replay is running this model; wait until it is done, or cancel it"
         )
     try:
-        with attached.looking_away(model):
+        with _turn, attached.looking_away(model):
             yield
     finally:
         lock.release()

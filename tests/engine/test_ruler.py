@@ -182,3 +182,11 @@ def test_distances_are_whole_numbers_of_representable_values(kind: torch.dtype) 
     for one, other, expected in (near, across):
         assert _Part.of(one, other).ulps == expected
         assert measure(one, other).max_ulp == expected
+
+
+def test_a_multiple_of_a_constant_points_the_same_way() -> None:
+    """131,072 equal numbers three times as large: sums that round alike give no cosine above 1."""
+    golden = torch.full((1 << 17,), 45.827545843304634).bfloat16()
+    found = measure(golden, golden * 3, Ruler(single=True))
+    assert 0.9999 < found.cosine <= 1
+    assert found.relative_l2 == pytest.approx(91.25 / 45.75, rel=1e-4)  # 137 beside 45.75

@@ -123,3 +123,12 @@ def test_squares_beyond_float64_are_infinite_whatever_the_size() -> None:
         found = tensor_stats(values)
         assert (found.norm, found.std, found.min) == (math.inf, math.inf, -1e200)
         assert found.mean == pytest.approx(-1e200 / size)
+
+
+@pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental:UserWarning")
+def test_half_precision_complex_numbers_are_summarised_in_single_precision() -> None:
+    """6e4 + 6e4i has the magnitude 84,853, which no half holds."""
+    part = torch.full((10,), 6e4).half()
+    found = tensor_stats(torch.complex(part, part))
+    assert found.posinf == 0
+    assert found.max == pytest.approx(6e4 * math.sqrt(2), rel=1e-3)
