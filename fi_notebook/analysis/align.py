@@ -12,11 +12,12 @@ its place in the stream, and not by its number over the whole step, which one ex
 call would shift for every later call. Where both runs make the same calls this is the
 same as matching by site text.
 
-Some calls mean nothing where one run alone makes them (`is_incidental`), and are no
-structural difference: memory that is made outside the model, as what a data loader's worker
-hands over comes when it comes; and what torch does with a tensor that somebody holds for a
-moment, as a profiler does that looks at frames. It copies such a gradient rather than taking
-it, and detaches such a result.
+Some calls mean nothing where they differ (`is_incidental`) or where one run alone makes them
+(`is_incidental_alone`), and are no structural difference: memory that is made outside the
+model, as what a data loader's worker hands over comes when it comes; and what torch does with
+a tensor that somebody holds for a moment, as a profiler does that looks at frames. It detaches
+such a result, which shifts the detaches after it, and copies such a gradient rather than
+taking it.
 
 Limits: a module that was renamed between two scripts has no counterpart; the prefixes
 of wrappers (DDP, torch.compile) are left out.
@@ -33,7 +34,7 @@ from fi_notebook.core.match import unwrapped
 from fi_notebook.core.site import PHASES
 from fi_notebook.core.trace import Tables, Trace
 
-__all__ = ["Alignment", "align", "describe", "is_bare", "is_detach", "is_incidental"]
+__all__ = ["Alignment", "align", "describe", "is_incidental", "is_incidental_alone"]
 
 _BARE = ("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "set_")
 _KEEPS = ("clone", "new_empty_strided", "copy_")
@@ -97,22 +98,17 @@ def align(golden: Trace, faulty: Trace) -> Alignment:
     )
 
 
-def is_bare(trace: Trace, rows: np.ndarray) -> np.ndarray:
-    """Whether each site is bare memory that is made outside the model; -1 is no site."""
-    return _is_of(trace, rows, _BARE, _OTHER)
-
-
-def is_detach(trace: Trace, rows: np.ndarray) -> np.ndarray:
-    """Whether each site is a detach, which shows what another site showed; -1 is no site."""
-    return _is_of(trace, rows, ("detach",))
-
-
 def is_incidental(trace: Trace, rows: np.ndarray) -> np.ndarray:
+    """Whether each site is bare memory outside the model, or a detach; -1 is no site."""
+    return _is_of(trace, rows, _BARE, _OTHER) | _is_of(trace, rows, ("detach",))
+
+
+def is_incidental_alone(trace: Trace, rows: np.ndarray) -> np.ndarray:
     """Whether one run may make each site alone and mean nothing by it; -1 is no site."""
     keeps = _is_of(trace, rows, _KEEPS, _BACKWARD)
     calls = trace.site_columns["call"][rows[keeps]]
     keeps[keeps] = trace.calls["parameter"][calls] >= 0
-    return is_bare(trace, rows) | is_detach(trace, rows) | keeps
+    return is_incidental(trace, rows) | keeps
 
 
 def _is_of(
@@ -241,8 +237,8 @@ def _structural(
         (golden, golden_rows, faulty_rows),
         (faulty, faulty_rows, golden_rows),
     ):
-        passing |= is_bare(trace, mine) | is_detach(trace, mine)
-        passing |= is_incidental(trace, mine) & (theirs < 0)
+        passing |= is_incidental(trace, mine)
+        passing |= is_incidental_alone(trace, mine) & (theirs < 0)
     differs = np.flatnonzero((shapes[0] != shapes[1]) & ~passing)
     if not len(differs):
         return ""

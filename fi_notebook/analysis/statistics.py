@@ -14,7 +14,7 @@ import math
 
 import numpy as np
 
-from fi_notebook.analysis.align import Alignment, is_incidental
+from fi_notebook.analysis.align import Alignment, is_incidental_alone
 from fi_notebook.core.run import COMPARISON_COLUMNS
 from fi_notebook.core.stats import STATISTICS
 from fi_notebook.core.trace import Trace
@@ -71,10 +71,10 @@ def judge_statistics(
     columns["new_nan"][both] = _more(before["nan"], after["nan"])
     infinities = [stats["posinf"] + stats["neginf"] for stats in (before, after)]
     columns["new_inf"][both] = _more(*infinities)
-    columns["equal"][alignment.only_golden] = is_incidental(
+    columns["equal"][alignment.only_golden] = is_incidental_alone(
         golden, alignment.golden_rows[alignment.only_golden]
     )
-    columns["equal"][alignment.only_faulty] = is_incidental(
+    columns["equal"][alignment.only_faulty] = is_incidental_alone(
         faulty, alignment.faulty_rows[alignment.only_faulty]
     )
     for name in ("changed", "max_abs", "max_rel", "max_ulp", "sign_flips"):

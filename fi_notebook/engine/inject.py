@@ -162,8 +162,10 @@ class Striker:
 
     def comes_up(self, aim: Aim, call: Call, output: Output) -> bool:
         """Whether a fault strikes an output that it chooses: its limit and probability."""
-        place = self._identity(aim.fault, call, output)
-        return aim.armed and faults.comes_up(aim.fault.probability, aim.fault.seed, *place)
+        fault = aim.fault
+        return aim.armed and faults.comes_up(
+            fault.probability, fault.seed, *self._identity(fault, call, output)
+        )
 
     def generator(
         self, fault: Fault, call: Call, output: Output, *, device: Any = "cpu"

@@ -19,7 +19,7 @@ import torch
 
 from fi_notebook.core.run import Difference
 from fi_notebook.engine.bits import changed_mask, equal_bits, position_hash
-from fi_notebook.engine.ruler import QUICK, Ruler
+from fi_notebook.engine.ruler import QUICK, QUICK_BLOCK, Ruler, pairs
 from fi_notebook.engine.storages import is_dense, is_plain
 from fi_notebook.engine.store import Kept, sampled
 
@@ -54,7 +54,6 @@ class Measure(NamedTuple):
 EQUAL = Measure(True, True, 0, 0, 0.0, 0.0, 0.0, 0.0, 1.0, 0, 0, 0)
 
 _BLOCK = 1 << 18
-_SMALL_BLOCK = 1 << 15
 _LARGE_BLOCK = 1 << 24
 
 
@@ -133,8 +132,7 @@ def _parts(golden: torch.Tensor, faulty: torch.Tensor, ruler: Ruler | None) -> I
         yield from map(_Part._make, ruler.measure(golden, faulty))
     else:
         size = _BLOCK if golden.device.type == "cpu" else _LARGE_BLOCK
-        pairs = zip(golden.split(size), faulty.split(size), strict=True)
-        yield from (_Part.of(a, b) for a, b in pairs)
+        yield from (_Part.of(a, b) for a, b in pairs(golden, faulty, size))
 
 
 def _flat(a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -259,9 +257,9 @@ def squared_distance(golden: torch.Tensor, faulty: torch.Tensor) -> float:
     golden, faulty = dense(golden).detach(), dense(faulty).detach()
     if equal_bits(golden, faulty):
         return 0.0
-    size = _SMALL_BLOCK if golden.device.type == "cpu" else _LARGE_BLOCK
-    pairs = zip(*(flat.split(size) for flat in _flat(golden, faulty)), strict=True)
-    return sum(float((wide(b) - wide(a)).square().sum()) for a, b in pairs)
+    size = QUICK_BLOCK if golden.device.type == "cpu" else _LARGE_BLOCK
+    blocks = pairs(*_flat(golden, faulty), size)
+    return sum(float((wide(b) - wide(a)).square().sum()) for a, b in blocks)
 
 
 def dense(tensor: torch.Tensor) -> torch.Tensor:

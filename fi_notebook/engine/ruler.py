@@ -27,12 +27,12 @@ import torch
 from fi_notebook.engine.bits import raw, same_memory
 from fi_notebook.engine.stats import EXACT
 
-__all__ = ["QUICK", "Ruler"]
+__all__ = ["QUICK", "QUICK_BLOCK", "Ruler", "pairs"]
 
 QUICK = frozenset({torch.float32, torch.float64, torch.float16, torch.bfloat16})
 """Dtypes that it can measure."""
 
-_BLOCK = 1 << 15
+QUICK_BLOCK = 1 << 15
 """Elements of a block in double precision: 256 KiB."""
 
 _SHARE, _SHARES = 1 << 16, 16
@@ -57,7 +57,7 @@ class Ruler:
         self, size: int | None = None, *, brief: bool = False, single: bool = False
     ) -> None:
         """Take the room."""
-        block = _BLOCK if size is None else min(size, _BLOCK)
+        block = QUICK_BLOCK if size is None else min(size, QUICK_BLOCK)
         self._brief, self._single = brief, single
         self._room = np.empty((3, block))
         self._integers = np.empty((2, block), dtype=np.int64)
@@ -77,15 +77,17 @@ class Ruler:
         """
         with np.errstate(all="ignore"):
             if self._single and golden.numel() > EXACT and golden.dtype != torch.float64:
-                large = _pairs(golden, faulty, self._singles.shape[1])
+                large = pairs(golden, faulty, self._singles.shape[1])
                 return [found for a, b in large for found in self._preferably_single(a, b)]
-            return [self._in_double(a, b) for a, b in _pairs(golden, faulty, _BLOCK)]
+            return self._all_in_double(golden, faulty)
 
-    def _preferably_single(self, golden: torch.Tensor, faulty: torch.Tensor) -> Iterable[Found]:
+    def _preferably_single(self, golden: torch.Tensor, faulty: torch.Tensor) -> list[Found]:
         """A block in single precision, or its parts in double precision."""
         found = self._in_single(golden, faulty)
-        small = () if found else _pairs(golden, faulty, _BLOCK)
-        return [found] if found else [self._in_double(a, b) for a, b in small]
+        return self._all_in_double(golden, faulty) if found is None else [found]
+
+    def _all_in_double(self, golden: torch.Tensor, faulty: torch.Tensor) -> list[Found]:
+        return [self._in_double(a, b) for a, b in pairs(golden, faulty, QUICK_BLOCK)]
 
     def _in_single(self, golden: torch.Tensor, faulty: torch.Tensor) -> Found | None:
         """None where that is not enough."""
@@ -101,11 +103,11 @@ class Ruler:
         squares, before, after = (torch.dot(side, side).item() for side in (apart, a, b))
         if not all(_LEAST < found < _MOST for found in (squares, before, after)):
             return None
-        far, product, relative = _farthest(apart), math.nan, math.nan
+        far, product, relative = _farthest_by_threads(apart), math.nan, math.nan
         if not self._brief:
             near = squares <= min(before, after)  # then the sums say it, to more digits
             product = (before + after - squares) / 2 if near else torch.dot(a, b).item()
-            relative = _farthest(torch.div(apart, a, out=fourth))
+            relative = _farthest_by_threads(torch.div(apart, a, out=fourth))
         changed, steps, flips = self._of_single_bits(raw(golden), raw(faulty), third, fourth)
         return (squares, before, after, product, far, relative, steps, changed, flips, 0, 0)
 
@@ -119,7 +121,7 @@ class Ruler:
             return changed, math.nan, 0
         across = torch.bitwise_xor(faulty, golden, out=more.view(golden.dtype)[: golden.numel()])
         sides = (golden.numpy(), faulty.numpy())
-        return changed, *_far_by_bits(*sides, steps.numpy(), across.numpy(), int(across.min()) < 0)
+        return changed, *_far_by_bits(*sides, steps.numpy(), across.numpy())
 
     def _in_double(self, golden: torch.Tensor, faulty: torch.Tensor) -> Found:
         """Whatever the numbers are."""
@@ -133,7 +135,9 @@ class Ruler:
         if odd is not None:
             a[odd.places] = b[odd.places] = 0
             sums = self._sums(a, b)
-        far, relative = self._largest(a, b)
+        apart = self._room[2][: a.size]
+        far = _farthest(apart)
+        relative = math.nan if self._brief else _farthest(np.divide(apart, a, out=b))
         changed, steps, flips = self._of_bits(_bits(golden), _bits(faulty), odd)
         new = (0, 0) if odd is None else odd.new
         return (*sums, far, relative, steps, changed, flips, *new)
@@ -143,12 +147,6 @@ class Ruler:
         apart = np.subtract(b, a, out=self._room[2][: a.size])
         squares, before, after = (_dot(side, side) for side in (apart, a, b))
         return squares, before, after, math.nan if self._brief else _dot(a, b)
-
-    def _largest(self, golden: np.ndarray, room: np.ndarray) -> tuple[float, float]:
-        """Largest difference, absolute and relative."""
-        apart = self._room[2][: golden.size]
-        far = float(max(apart.max(), -apart.min()))
-        return far, math.nan if self._brief else _largest_ratio(apart, golden, room)
 
     def _of_bits(
         self, golden: np.ndarray, faulty: np.ndarray, odd: _Odd | None
@@ -167,10 +165,10 @@ class Ruler:
         rooms = (row.view(golden.dtype)[: golden.size] for row in self._integers)
         steps = np.subtract(faulty, golden, out=next(rooms))
         across = np.bitwise_xor(faulty, golden, out=next(rooms))
-        return _far_by_bits(golden, faulty, steps, across, bool(across.min() < 0), odd)
+        return _far_by_bits(golden, faulty, steps, across, odd)
 
 
-def _pairs(
+def pairs(
     golden: torch.Tensor, faulty: torch.Tensor, size: int
 ) -> Iterable[tuple[torch.Tensor, torch.Tensor]]:
     """Two vectors block by block."""
@@ -182,7 +180,6 @@ def _far_by_bits(
     faulty: np.ndarray,
     steps: np.ndarray,
     across: np.ndarray,
-    any_flips: bool,
     odd: _Odd | None = None,
 ) -> tuple[float, int]:
     """Largest distance in representable values, and how many signs of finite numbers flip.
@@ -191,11 +188,10 @@ def _far_by_bits(
         golden: Bits of the one block, as integers.
         faulty: Those of the other.
         steps: Their difference; it is written.
-        across: Which of them differ.
-        any_flips: Whether any of those is a sign.
+        across: Which of them differ; below zero where the sign does.
         odd: What is not finite.
     """
-    if not any_flips:
+    if across.min() >= 0:
         most = max(int(steps.max()), -int(steps.min()))
         return (float(most) if most else math.nan), 0  # no number changed
     flipped = np.flatnonzero(across < 0)
@@ -205,19 +201,16 @@ def _far_by_bits(
     return max(float(most), _across(golden[flipped], faulty[flipped])), int(flips.size)
 
 
-def _farthest(values: torch.Tensor) -> float:
+def _farthest(values: np.ndarray) -> float:
     """Largest magnitude; NaN counts as nothing (0 / 0, where neither run has anything)."""
-    low, high = (found.item() for found in torch.aminmax(values))
-    if math.isnan(low):
-        low, high = (reduce(values.numpy()) for reduce in (np.fmin.reduce, np.fmax.reduce))
-    return 0.0 if math.isnan(low) else float(max(high, -low))
-
-
-def _largest_ratio(apart: np.ndarray, golden: np.ndarray, room: np.ndarray) -> float:
-    """Largest relative difference: infinite where golden is 0 and it not."""
-    ratios = np.divide(apart, golden, out=room)
-    found = float(max(np.fmax.reduce(ratios), -np.fmin.reduce(ratios)))
+    found = float(max(np.fmax.reduce(values), -np.fmin.reduce(values)))
     return 0.0 if math.isnan(found) else found
+
+
+def _farthest_by_threads(values: torch.Tensor) -> float:
+    """The same, by torch where none is NaN."""
+    low, high = (found.item() for found in torch.aminmax(values))
+    return _farthest(values.numpy()) if math.isnan(low) else max(high, -low)
 
 
 def _across(golden: np.ndarray, faulty: np.ndarray) -> float:

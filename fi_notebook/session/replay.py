@@ -17,7 +17,7 @@ from typing import Any, SupportsFloat
 import numpy as np
 import torch
 
-from fi_notebook.analysis.align import is_bare, is_detach
+from fi_notebook.analysis.align import is_incidental
 from fi_notebook.analysis.detectors import detect
 from fi_notebook.analysis.findings import findings
 from fi_notebook.analysis.outcome import judge
@@ -347,12 +347,8 @@ def _first_difference(noise: Comparison) -> str:
     """Where two golden runs differ beyond noise, in words, or ``""``."""
     rows = noise.diverged
     pairs = ((noise.golden, "golden"), (noise.faulty, "faulty"))
-    passing = np.zeros(len(rows), dtype=bool)
-    for trace, name in pairs:
-        mine = noise.columns[name][rows]
-        passing |= is_bare(trace, mine)  # what a worker hands over comes when it comes
-        passing |= is_detach(trace, mine)  # one more in a run may have shifted the others
-    rows = rows[~passing]
+    passing = [is_incidental(trace, noise.columns[name][rows]) for trace, name in pairs]
+    rows = rows[~(passing[0] | passing[1])]
     if not len(rows):
         return ""
     first = int(rows[0])
