@@ -12,12 +12,7 @@ its place in the stream, and not by its number over the whole step, which one ex
 call would shift for every later call. Where both runs make the same calls this is the
 same as matching by site text.
 
-Some calls mean nothing where they differ (`is_incidental`) or where one run alone makes them
-(`is_incidental_alone`), and are no structural difference: memory that is made outside the
-model, as what a data loader's worker hands over comes when it comes; and what torch does with
-a tensor that somebody holds for a moment, as a profiler does that looks at frames. It detaches
-such a result, which shifts the detaches after it, and copies such a gradient rather than
-taking it.
+Calls that mean nothing (`analysis.incidental`) are no structural difference.
 
 Limits: a module that was renamed between two scripts has no counterpart; the prefixes
 of wrappers (DDP, torch.compile) are left out.
@@ -30,15 +25,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fi_notebook.analysis.incidental import is_incidental, is_incidental_alone
 from fi_notebook.core.match import unwrapped
-from fi_notebook.core.site import PHASES
 from fi_notebook.core.trace import Tables, Trace
 
-__all__ = ["Alignment", "align", "describe", "is_incidental", "is_incidental_alone"]
-
-_BARE = ("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "set_")
-_KEEPS = ("clone", "new_empty_strided", "copy_")
-_OTHER, _BACKWARD = PHASES.index("other"), PHASES.index("backward")
+__all__ = ["Alignment", "align", "describe"]
 
 
 @dataclass(frozen=True)
@@ -96,31 +87,6 @@ def align(golden: Trace, faulty: Trace) -> Alignment:
     return Alignment(
         golden_rows, faulty_rows, _structural(golden, faulty, golden_rows, faulty_rows)
     )
-
-
-def is_incidental(trace: Trace, rows: np.ndarray) -> np.ndarray:
-    """Whether each site is bare memory outside the model, or a detach; -1 is no site."""
-    return _is_of(trace, rows, _BARE, _OTHER) | _is_of(trace, rows, ("detach",))
-
-
-def is_incidental_alone(trace: Trace, rows: np.ndarray) -> np.ndarray:
-    """Whether one run may make each site alone and mean nothing by it; -1 is no site."""
-    keeps = _is_of(trace, rows, _KEEPS, _BACKWARD)
-    calls = trace.site_columns["call"][rows[keeps]]
-    keeps[keeps] = trace.calls["parameter"][calls] >= 0
-    return is_incidental(trace, rows) | keeps
-
-
-def _is_of(
-    trace: Trace, rows: np.ndarray, ops: tuple[str, ...], phase: int | None = None
-) -> np.ndarray:
-    """Whether each site is of one of these operators, in this phase; -1 is no site."""
-    if not len(trace):
-        return np.zeros(len(rows), bool)
-    of_op = np.asarray([op in ops for op in trace.tables.ops])
-    calls = trace.site_columns["call"][np.maximum(rows, 0)]
-    found = of_op[trace.calls["op"][calls]] & (rows >= 0)
-    return found if phase is None else found & (trace.calls["phase"][calls] == phase)
 
 
 def _merge(

@@ -23,10 +23,17 @@ import numpy as np
 
 from fi_notebook.analysis.align import Alignment, align, describe
 from fi_notebook.analysis.effects import assign_effects, growths
+from fi_notebook.analysis.incidental import count_as_equal
 from fi_notebook.analysis.mechanisms import assign_mechanisms
 from fi_notebook.analysis.statistics import judge_statistics
 from fi_notebook.analysis.words import four_digits, several
-from fi_notebook.core.run import COMPARISON_COLUMNS, NOT_MEASURED, Comparison, Difference
+from fi_notebook.core.run import (
+    COMPARISON_COLUMNS,
+    DISTANCES,
+    NOT_MEASURED,
+    Comparison,
+    Difference,
+)
 from fi_notebook.core.trace import Trace
 from fi_notebook.errors import did_you_mean
 
@@ -123,6 +130,7 @@ def build(
     growth: float = 2.0,
     tolerance: float = 0.0,
     evidence: np.ndarray | None = None,
+    struck: np.ndarray | None = None,
 ) -> Comparison:
     """Put a comparison together.
 
@@ -145,6 +153,8 @@ def build(
         tolerance: Relative difference up to which statistics count as equal.
         evidence: What was seen of calls that mask (`core.masking.Evidence`), one entry
             per site row of the faulty trace.
+        struck: Whether a fault struck each site row of the faulty trace; None where that
+            is not known, and then incidental calls that differ are not told apart.
 
     Raises:
         ValueError: A measure has an unknown name or another length than the trace.
@@ -155,6 +165,8 @@ def build(
     columns = judge_statistics(golden, faulty, alignment, tolerance, measured)
     _take_measures(columns, measures)
     columns["effect"] = assign_effects(faulty, columns, growth=growth)
+    if struck is not None and count_as_equal(faulty, columns, struck):
+        columns["effect"] = assign_effects(faulty, columns, growth=growth)
     columns["growth"] = growths(faulty, columns)
     columns["mechanism"] = assign_mechanisms(faulty, columns, evidence)
     return Comparison(
@@ -200,7 +212,7 @@ def _take_measures(columns: dict[str, np.ndarray], measures: Mapping[str, np.nda
         taken = measured & ~np.isnan(values)
         columns[name][matched[taken]] = values[taken]
     equal = matched[measured & (given["equal"] == 1)]
-    for name in ("changed", "relative_l2", "max_abs", "max_rel", "max_ulp", "sign_flips"):
+    for name in DISTANCES:
         columns[name][equal] = 0
 
 

@@ -14,8 +14,9 @@ import math
 
 import numpy as np
 
-from fi_notebook.analysis.align import Alignment, is_incidental_alone
-from fi_notebook.core.run import COMPARISON_COLUMNS
+from fi_notebook.analysis.align import Alignment
+from fi_notebook.analysis.incidental import is_incidental_alone
+from fi_notebook.core.run import COMPARISON_COLUMNS, DISTANCES
 from fi_notebook.core.stats import STATISTICS
 from fi_notebook.core.trace import Trace
 
@@ -77,7 +78,7 @@ def judge_statistics(
     columns["equal"][alignment.only_faulty] = is_incidental_alone(
         faulty, alignment.faulty_rows[alignment.only_faulty]
     )
-    for name in ("changed", "max_abs", "max_rel", "max_ulp", "sign_flips"):
+    for name in DISTANCES:
         columns[name][both[exact]] = 0
     return columns
 

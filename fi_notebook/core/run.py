@@ -7,7 +7,7 @@ and the `Outcome`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from fi_notebook.core.trace import Trace
 
 __all__ = [
+    "DISTANCES",
     "EFFECTS",
     "OUTCOMES",
     "Comparison",
@@ -207,6 +208,9 @@ COMPARISON_COLUMNS = {
     "growth": np.float64,  # relative_l2 over that of the worst input; NaN where none differs
 }
 """Columns of a comparison, one row per site, in execution order of the faulty run."""
+
+DISTANCES = ("changed", "relative_l2", "max_abs", "max_rel", "max_ulp", "sign_flips")
+"""Columns that are 0 where nothing differs."""
 
 NOT_MEASURED = ("golden", "faulty", "effect", "mechanism", "growth")
 """Columns that are judged, not measured."""
@@ -392,9 +396,3 @@ class Run:
         if not mine:
             return "not injected"
         return "fired" if any(i.changed for i in mine) else "inactive"
-
-
-ValueReader = Callable[[Site], Any]
-"""Gives the tensor of a site, where a session can."""
-
-SiteSequence = Sequence[Site]

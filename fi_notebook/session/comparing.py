@@ -20,6 +20,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from fi_notebook.analysis.align import align
 from fi_notebook.analysis.compare import build
+from fi_notebook.core.lookup import row_of
 from fi_notebook.core.run import Comparison, Difference
 from fi_notebook.core.trace import Trace
 from fi_notebook.core.words import agreed, counted
@@ -67,11 +68,20 @@ def compare_steps(
         gradients=differences(golden.gradients, faulty.gradients),
         gradient_norm=_gradient_norm(golden, faulty),
         evidence=faulty.recorder.evidence_column(),
+        struck=_struck(faulty, other),
         **update_of(golden, faulty),
     )
     if noise is None or noise.equal:
         return compared
     return _without_noise(compared, noise, margin, quiet)
+
+
+def _struck(faulty: StepResult, trace: Trace) -> np.ndarray:
+    """Whether a fault struck each site of the faulty step."""
+    rows = [row_of(trace, injection.site) for injection in faulty.injections]
+    struck = np.zeros(len(trace), bool)
+    struck[[row for row in rows if row is not None]] = True
+    return struck
 
 
 def _floor(

@@ -17,9 +17,9 @@ from typing import Any, SupportsFloat
 import numpy as np
 import torch
 
-from fi_notebook.analysis.align import is_incidental
 from fi_notebook.analysis.detectors import detect
 from fi_notebook.analysis.findings import findings
+from fi_notebook.analysis.incidental import is_incidental
 from fi_notebook.analysis.outcome import judge
 from fi_notebook.analysis.tolerance import DEFAULT, Tolerance
 from fi_notebook.analysis.words import several
