@@ -29,7 +29,7 @@ from fi_notebook.engine import attached, forks
 from fi_notebook.engine.compiled import HookWarning, is_compiled, is_compiled_in_place
 from fi_notebook.engine.entered import Entered
 from fi_notebook.engine.intercept import Interceptor, Observer, Watch
-from fi_notebook.engine.stored import StoredStriker, Struck
+from fi_notebook.engine.stored import StoredStriker, Transient
 
 __all__ = ["Attachment"]
 
@@ -77,7 +77,7 @@ class Attachment:
         self._mode = mode(watch, observers)
         self._entered: Entered | None = None
         self._thread = threading.get_ident()
-        self._lifted: list[Struck] = []
+        self._lifted: list[Transient] = []
         self._warned = False
         watch.begins.insert(0, self._on_forward)
         watch.optimizer_ends.append(self._on_update)

@@ -116,6 +116,7 @@ class Striker:
     def before(self, call: Call) -> None:
         """Strike what this rank gives, and keep what a fault of this call will need."""
         self.ranks.settle(call)
+        self.stored.before(call)
         aims = self._by_op.get(call.op)
         if aims is None:
             return

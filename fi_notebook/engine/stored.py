@@ -8,13 +8,19 @@
 Names may be globs. With ``scope="value"`` the strike is transient: a parameter or
 buffer gets its right elements back before the optimizer steps (so that the update
 starts from them) or when the step ends, a gradient or state after the optimizer has
-stepped. With ``scope="storage"`` it persists.
+stepped. What was written in the meantime stays: a momentum that the optimizer made of
+the struck one, running statistics that the forward made. With ``scope="storage"`` it
+persists.
+
+Limits: of a parameter, buffer or gradient it is the bits that tell whether an element
+was written; NaN of NaN looks as if it was not, and is given back.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
@@ -28,9 +34,10 @@ from fi_notebook import faults
 from fi_notebook.core.match import module_matches
 from fi_notebook.core.site import Site, Target
 from fi_notebook.engine.aim import Aim
-from fi_notebook.engine.intercept import Watch
+from fi_notebook.engine.intercept import Call, Watch
+from fi_notebook.engine.outputs import written
 from fi_notebook.engine.stats import dtype_name
-from fi_notebook.engine.storages import local_part
+from fi_notebook.engine.storages import address_of, local_part, tensors_in
 from fi_notebook.errors import SiteError, did_you_mean
 
 if TYPE_CHECKING:
@@ -51,8 +58,24 @@ logger = logging.getLogger("fi_notebook")
 BEFORE_FORWARD = ("param", "buffer")
 """Stored tensors of the model, which are struck or read before the forward."""
 
-Struck = tuple[str, faults.Corruption, torch.Tensor]
-"""A transient strike: kind, what was done, and to which tensor."""
+
+@dataclass(frozen=True, eq=False)
+class Transient:
+    """A strike that is taken back.
+
+    Attributes:
+        kind: Kind of the target.
+        corruption: What was done.
+        tensor: To which tensor.
+    """
+
+    kind: str
+    corruption: faults.Corruption
+    tensor: torch.Tensor
+
+    def remaining(self) -> Transient:
+        """What of it still stands."""
+        return replace(self, corruption=self.corruption.still_in(self.tensor))
 
 
 class StoredStriker:
@@ -69,33 +92,49 @@ class StoredStriker:
         self._aims = [aim for aim in aims if aim.fault.target.kind != "call"]
         self._watch = watch
         self._striker = striker
-        self._to_undo: list[Struck] = []
+        self._to_undo: list[Transient] = []
         if self._aims:
             watch.begins.append(self._before_forward)
             watch.optimizer_begins.append(self._before_optimizer)
             watch.optimizer_ends.append(lambda _optimizer: self.undo())
 
-    def undo(self, kinds: Sequence[str] | None = None) -> None:
-        """Give transient strikes their right elements back."""
-        kept = []
-        with torch.no_grad(), _disable_current_modes():
-            for kind, corruption, tensor in reversed(self._to_undo):
-                if kinds is not None and kind not in kinds:
-                    kept.append((kind, corruption, tensor))
-                    continue
-                _reversed(corruption).write_into(tensor)
-        self._to_undo = kept[::-1]
+    def before(self, call: Call) -> None:
+        """Let go of struck state that an optimizer is about to make anew, whatever its bits."""
+        if not self._to_undo:
+            return
+        changed = tensors_in(written(call.func, call.args, call.kwargs))
+        addresses = {address_of(tensor) for tensor in changed} - {None}
+        self._to_undo = [
+            transient
+            for transient in self._to_undo
+            if transient.kind != "state" or address_of(transient.tensor) not in addresses
+        ]
 
-    def lift(self) -> list[Struck]:
+    def undo(self, kinds: Sequence[str] | None = None) -> None:
+        """Give transient strikes their right elements back, where nothing was written since."""
+        due = [t for t in self._to_undo if kinds is None or t.kind in kinds]
+        self._to_undo = [t for t in self._to_undo if t not in due]
+        with torch.no_grad(), _disable_current_modes():
+            for transient in reversed(due):
+                transient.remaining().corruption.reversed().write_into(transient.tensor)
+
+    def lift(self) -> list[Transient]:
         """Give right elements back for a while; `strike_again` takes what this gives."""
-        lifted, self._to_undo = self._to_undo, []
-        _write([(_reversed(c), tensor) for _, c, tensor in reversed(lifted)])
+        struck, self._to_undo = self._to_undo, []
+        lifted: list[Transient] = []
+        with torch.no_grad(), _disable_current_modes():
+            for transient in reversed(struck):
+                lifted.append(transient.remaining())
+                _write(lifted[-1].corruption.reversed(), transient.tensor)
         return lifted
 
-    def strike_again(self, lifted: list[Struck]) -> None:
-        """Put back what was lifted; these are no firings."""
-        _write([(corruption, tensor) for _, corruption, tensor in lifted])
-        self._to_undo = lifted
+    def strike_again(self, lifted: list[Transient]) -> None:
+        """Put back what was lifted, where nothing was written since; these are no firings."""
+        with torch.no_grad(), _disable_current_modes():
+            for transient in reversed(lifted):
+                right = transient.corruption.reversed().still_in(transient.tensor)
+                _write(right.reversed(), transient.tensor)
+                self._to_undo.append(replace(transient, corruption=right.reversed()))
 
     def _before_forward(self, _module: nn.Module) -> None:
         clock = self._watch.clock
@@ -167,7 +206,7 @@ class StoredStriker:
             ),
         )
         if hit is not None and fault.scope == "value":
-            self._to_undo.append((kind, hit[0], tensor))
+            self._to_undo.append(Transient(kind, hit[0], tensor))
 
 
 def _in_modules(aim: Aim, module: str, name: str) -> bool:
@@ -175,16 +214,10 @@ def _in_modules(aim: Aim, module: str, name: str) -> bool:
     return modules is None or any(module_matches(pattern, (module, name)) for pattern in modules)
 
 
-def _write(strikes: Sequence[tuple[faults.Corruption, torch.Tensor]]) -> None:
+def _write(corruption: faults.Corruption, tensor: torch.Tensor) -> None:
     """Write as if nobody had: a graph that saved the tensor does not notice."""
-    with torch.no_grad(), _disable_current_modes():
-        for corruption, tensor in strikes:
-            with _unsafe_preserve_version_counter(tensor):
-                corruption.write_into(tensor)
-
-
-def _reversed(corruption: faults.Corruption) -> faults.Corruption:
-    return faults.Corruption(corruption.indices, corruption.after, corruption.before)
+    with _unsafe_preserve_version_counter(tensor):
+        corruption.write_into(tensor)
 
 
 def model_tensors(model: nn.Module, kind: str) -> Iterator[tuple[str, str, torch.Tensor]]:

@@ -71,10 +71,29 @@ class Corruption:
         self.write_into(copy)
         return copy
 
+    def still_in(self, tensor: torch.Tensor) -> Corruption:
+        """The part of it that a tensor still holds: elements that nothing wrote since, or alike.
+
+        Args:
+            tensor: What was struck.
+
+        Returns:
+            The corruption of those elements alone whose bits are the values after.
+        """
+        rows = (~_differs(take(tensor, self.indices), self.after)).nonzero().view(-1)
+        if len(rows) == len(self.after):
+            return self
+        flat = rows if self.indices is None else self.indices[rows]
+        return Corruption(flat, take(self.before, rows), take(self.after, rows))
+
+    def reversed(self) -> Corruption:
+        """What takes it back: the values before where those after are."""
+        return Corruption(self.indices, self.after, self.before)
+
     @property
     def changed(self) -> int:
         """How many elements changed their bits."""
-        return int(self._differs().sum())
+        return int(_differs(self.before, self.after).sum())
 
     def changes(self, shape: tuple[int, ...], limit: int = 64) -> tuple[ElementChange, ...]:
         """The changed elements in row-major order.
@@ -86,7 +105,7 @@ class Corruption:
         Returns:
             The first few elements with values and bits, before and after.
         """
-        rows = self._differs().nonzero().view(-1)[:limit]
+        rows = _differs(self.before, self.after).nonzero().view(-1)[:limit]
         flat = rows if self.indices is None else self.indices[rows]
         columns = [column.tolist() for column in coordinates(flat, tuple(shape))]
         where = list(zip(*columns, strict=True)) if columns else [()] * len(rows)
@@ -102,9 +121,11 @@ class Corruption:
             )
         )
 
-    def _differs(self) -> torch.Tensor:
-        differs = bit_view(self.before) != bit_view(self.after)
-        return differs.any(dim=-1) if self.before.dtype.is_complex else differs
+
+def _differs(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    """Whether the bits of each element differ; both of one dimension and dtype."""
+    differs = bit_view(one) != bit_view(other)
+    return differs.any(dim=-1) if one.dtype.is_complex else differs
 
 
 def _numbers(values: torch.Tensor) -> list[Any]:

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from fi_notebook import Injector
 from tests import models
 from tests.injector.helpers import lines, plan, sites
+from tests.tools.traced import same_bits
 
 
 class Line(nn.Module):
@@ -119,16 +120,100 @@ def _momentum(parameters: Any) -> torch.optim.Optimizer:
 
 
 def test_optimizer_state_transient() -> None:
-    """Step 1: momentum 3 becomes 30 for the step alone, and 3 * 0.5 + 3 is not what it leaves.
+    """Momentum 3 is read as 30 in step 1; what the optimizer makes of it is its own and stays.
 
-    Step 0: m = 3, w = 2 - 1.5 = 0.5. Step 1: m = 0.5 * 30 + 3 = 18, w = 0.5 - 9 = -8.5. The
-    state before that was struck is overwritten by the update itself, so putting 3 back
-    gives m = 3. Step 2: m = 0.5 * 3 + 3 = 4.5, w = -8.5 - 2.25 = -10.75.
+    Step 0: m = 3, w = 2 - 1.5 = 0.5. Step 1: m = 0.5 * 30 + 3 = 18, w = 0.5 - 9 = -8.5. Step 2:
+    m = 0.5 * 18 + 3 = 12, w = -8.5 - 6 = -14.5.
     """
     config = plan("state:fc.weight.momentum_buffer", "scale", parameters={"factor": 10}, steps=[1])
     _, weights, injector, *_ = _train(config, steps=3, make=_momentum)
-    assert weights == [0.5, -8.5, -10.75]
+    assert weights == [0.5, -8.5, -14.5]
     assert sites(injector) == [("state:fc.weight.momentum_buffer", 1)]
+
+
+class _Frugal(torch.optim.SGD):
+    """Reads its momentum in every step, and makes it anew in the first alone."""
+
+    def step(self, closure: Any = None) -> Any:
+        """``w -= lr m``."""
+        (parameter,) = self.param_groups[0]["params"]
+        state = self.state[parameter]
+        if not state:
+            state["momentum_buffer"] = parameter.grad.clone()
+        with torch.no_grad():
+            parameter -= self.defaults["lr"] * state["momentum_buffer"]
+        return closure
+
+
+def test_optimizer_state_that_is_read_alone_is_given_back() -> None:
+    """m stays 3: w = 2 - 1.5 = 0.5, in step 1 m reads 30: 0.5 - 15 = -14.5, then -14.5 - 1.5."""
+    config = plan("state:fc.weight.momentum_buffer", "scale", parameters={"factor": 10}, steps=[1])
+    weights = _train(config, steps=3, make=lambda p: _Frugal(p, lr=0.5))[1]
+    assert weights == [0.5, -14.5, -16.0]
+
+
+_OPTIMIZERS = [
+    pytest.param(make, keys, id=name)
+    for name, make, keys in (
+        ("sgd", lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9), ("momentum_buffer",)),
+        ("nesterov", lambda p: torch.optim.SGD(p, 0.1, 0.9, nesterov=True), ("momentum_buffer",)),
+        ("loop", lambda p: torch.optim.AdamW(p, foreach=False), ("exp_avg", "exp_avg_sq")),
+        ("foreach", lambda p: torch.optim.AdamW(p, foreach=True), ("exp_avg", "exp_avg_sq")),
+        ("fused", lambda p: torch.optim.AdamW(p, fused=True), ("exp_avg", "exp_avg_sq")),
+        ("amsgrad", lambda p: torch.optim.Adam(p, amsgrad=True), ("exp_avg", "max_exp_avg_sq")),
+        ("rmsprop", lambda p: torch.optim.RMSprop(p, momentum=0.9), ("square_avg",)),
+        ("adagrad", torch.optim.Adagrad, ("sum",)),
+    )
+]
+
+
+@pytest.mark.parametrize(("make", "keys"), _OPTIMIZERS)
+@pytest.mark.parametrize("value", [0.0, 2.0, float("inf"), float("nan")])
+def test_what_an_optimizer_makes_of_struck_state_stays(
+    make: Any, keys: tuple[str, ...], value: float
+) -> None:
+    """All state and weights are those of training whose state was set by hand before step 1."""
+    for key in keys:
+        config = plan(
+            f"state:0.weight.{key}",
+            "set",
+            parameters={"value": value},
+            elements={"index": [[0, 0], [3, 2]]},
+            steps=[1],
+        )
+        struck, by_hand = models.mlp(), models.mlp()
+        for case in (struck, by_hand):
+            case.optimizer = make(case.model.parameters())
+        with Injector(config, model=struck.model):
+            for _ in range(3):
+                struck.step()
+        by_hand.step()
+        state = by_hand.optimizer.state[next(by_hand.model.parameters())][key]
+        state[0, 0] = state[3, 2] = value
+        by_hand.step()
+        by_hand.step()
+        for mine, theirs in zip(
+            struck.optimizer.state.values(), by_hand.optimizer.state.values(), strict=True
+        ):
+            for name, tensor in theirs.items():
+                if isinstance(tensor, Tensor):
+                    assert same_bits(mine[name], tensor)
+        for mine, theirs in zip(struck.model.parameters(), by_hand.model.parameters(), strict=True):
+            assert same_bits(mine, theirs)
+
+
+def test_running_statistics_that_the_forward_makes_of_struck_ones_stay() -> None:
+    """The mean is read as 8 in step 0; momentum 0.5 and a batch mean of 2 make (8 + 2) / 2 = 5.
+
+    The other one is not written, being in evaluation mode: it has its 0 back.
+    """
+    norms = (nn.BatchNorm1d(1, momentum=0.5), nn.BatchNorm1d(1).eval())
+    model = nn.Sequential(*norms)
+    config = plan("buffer:*.running_mean", "set", parameters={"value": 8.0}, steps=[0])
+    with Injector(config, model=model):
+        model(torch.tensor([[1.0], [3.0]])).sum().backward()
+        torch.optim.SGD(model.parameters(), lr=0.1).step()
+    assert [norm.state_dict()["running_mean"].item() for norm in norms] == [5.0, 0.0]
 
 
 def test_optimizer_state_persistent() -> None:

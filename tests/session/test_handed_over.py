@@ -22,7 +22,7 @@ def _handed_over(case: models.Case, orders: Iterator[tuple[int, ...]]) -> Callab
     targets = torch.randn(4, 3)
 
     def step() -> Tensor:
-        taken = {n: torch.empty(0).set_(batches[n], 0, (4, 5)) for n in next(orders)}
+        taken = {n: torch.empty(0).set_(batches[n], 0, (4, 5), (5, 1)) for n in next(orders)}
         loss = torch.zeros(())
         for number in range(2):
             loss = case.criterion(case.model(taken[number]), targets)
