@@ -57,7 +57,7 @@ def first_nonfinite(
         ]
     loss = comparison.loss
     if "loss" in places and _is_new(loss.golden, loss.faulty):
-        _add(shown, compared, _became("loss", loss.golden, loss.faulty))
+        _add(shown, compared, _became(loss.name, loss.golden, loss.faulty))
     for place, step in _TENSORS.items():
         if place in places:
             text = _tensors(place.replace("_", " "), getattr(comparison, place))

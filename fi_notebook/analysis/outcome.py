@@ -26,7 +26,16 @@ from fi_notebook.analysis.outcome_course import COURSE_RULES
 from fi_notebook.analysis.tolerance import DEFAULT, Tolerance
 from fi_notebook.analysis.words import four_digits, limited, several, told_apart
 from fi_notebook.core.fault import FaultPlan
-from fi_notebook.core.run import Comparison, Difference, Injection, NotInjected, Outcome, StepRecord
+from fi_notebook.core.run import (
+    NO_LOSS,
+    RESULT,
+    Comparison,
+    Difference,
+    Injection,
+    NotInjected,
+    Outcome,
+    StepRecord,
+)
 from fi_notebook.core.site import PHASES
 from fi_notebook.core.words import agreed, among, counted
 
@@ -150,7 +159,7 @@ def _masked_exact(e: Evidence) -> Outcome | None:
     else:
         gone = "no call that was compared differs"
     golden, faulty = told_apart(loss.golden, loss.faulty)
-    shown = f" (only the loss that is shown differs: {faulty} instead of {golden})"
+    shown = f" (only the {loss.name} that is shown differs: {faulty} instead of {golden})"
     equal = "bit-equal to" if e.noise is None or e.noise.equal else "within the noise floor of"
     return Outcome(
         "masked_exact",
@@ -244,11 +253,16 @@ def _tensor_words(kind: str, tensors: Sequence[Difference]) -> str:
 
 
 def _loss_words(loss: Difference) -> str:
+    if loss.note == NO_LOSS:
+        return "the step has no loss to compare" if loss.equal else "one run alone has a loss"
     if loss.equal:
-        return "this step's loss is bit-equal to the golden one"
+        return f"this step's {loss.name} is bit-equal to the golden one"
     golden, faulty = told_apart(loss.golden, loss.faulty)
+    if loss.name == RESULT:
+        apart = limited(loss.relative_l2)
+        return f"the norm of the result is {faulty} instead of {golden} (relative L2 {apart})"
     apart = limited(relative(loss.golden, loss.faulty))
-    return f"the loss is {faulty} instead of {golden} (relative difference {apart})"
+    return f"the {loss.name} is {faulty} instead of {golden} (relative difference {apart})"
 
 
 def _one_step(e: Evidence) -> Outcome | None:

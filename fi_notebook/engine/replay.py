@@ -29,10 +29,12 @@ from fi_notebook.engine.entered import Entered
 from fi_notebook.engine.inject import Striker
 from fi_notebook.engine.intercept import Call, Interceptor, Observer, Watch
 from fi_notebook.engine.interrupts import Interrupts
+from fi_notebook.engine.losses import loss_of, total
 from fi_notebook.engine.memory import Memory
 from fi_notebook.engine.source import SourceStacks
 from fi_notebook.engine.stats import euclidean_norm
 from fi_notebook.engine.steps import StepClock
+from fi_notebook.engine.storages import is_readable, tensors_in
 from fi_notebook.engine.store import Kept, SiteKey, ValueStore
 from fi_notebook.engine.surroundings import Surroundings
 from fi_notebook.engine.tracer import Recorder
@@ -133,6 +135,8 @@ class StepResult:
     Attributes:
         recorder: The calls as they were written down.
         loss: The loss, or None where none was found.
+        summed: Of how many backward calls the loss is the sum; 0 where it was returned.
+        returned: Copies of the tensors that a step without a loss returned.
         gradients: Gradients as they were when their optimizer stepped, by parameter.
         state: What training keeps, after the step; None where the step raised.
         injections: Every firing.
@@ -146,6 +150,8 @@ class StepResult:
 
     recorder: Recorder
     loss: torch.Tensor | None = None
+    summed: int = 0
+    returned: tuple[torch.Tensor, ...] = ()
     gradients: dict[str, torch.Tensor] = field(default_factory=dict)
     state: TrainingState | None = None
     injections: tuple[Injection, ...] = ()
@@ -251,15 +257,18 @@ def run_step(
     try:
         returned = observed(setup, number, mode)
         with _disable_current_modes():
-            result.loss = _scalar(returned, recorder.loss)
+            loss = loss_of(returned)
+            result.loss = total(recorder.roots.items) if loss is None else loss.clone().reshape(())
+            result.summed = len(recorder.roots.items) if loss is None else 0
             if ends:
+                result.returned = () if result.loss is not None else _copies(returned)
                 gradients.take_rest()
             striker.stored.undo()
             if ends:
                 result.state = TrainingState.take(setup.model, clock.optimizers)
     except Exception as error:  # noqa: BLE001  # whatever a step raises is its result
         result.error = error
-        result.loss = recorder.loss
+        result.loss = total(recorder.roots.items)
     if mode.failure is not None:  # ours, or of a person's fault: no outcome of the step
         raise mode.failure
     recorder.finish()
@@ -297,13 +306,10 @@ def run_user_step(setup: Setup, number: int) -> Any:
         return setup.step(number) if setup.pass_number else setup.step()
 
 
-def _scalar(returned: Any, root: torch.Tensor | None) -> torch.Tensor | None:
-    """The loss: the scalar that the step returned, else the root of its backward call."""
-    if isinstance(returned, torch.Tensor) and returned.numel() == 1:
-        return returned.detach().clone().reshape(())
-    if isinstance(returned, (int, float)) and not isinstance(returned, bool):
-        return torch.tensor(float(returned), dtype=torch.float64, device="cpu")
-    return root
+def _copies(returned: Any) -> tuple[torch.Tensor, ...]:
+    """Every tensor among what was returned that can be read."""
+    found = [tensor for tensor in tensors_in((returned,)) if is_readable(tensor)]
+    return tuple(tensor.detach().clone() for tensor in found)
 
 
 class Gradients:

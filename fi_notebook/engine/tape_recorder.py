@@ -19,7 +19,8 @@ import torch
 from torch.optim import Optimizer
 
 from fi_notebook.engine.collectives import is_collective
-from fi_notebook.engine.intercept import BACKWARD, Call, Interceptor, Watch
+from fi_notebook.engine.intercept import Call, Interceptor, Watch
+from fi_notebook.engine.losses import Roots, loss_of
 from fi_notebook.engine.outputs import WORKSPACES, outputs, written
 from fi_notebook.engine.replay import Gradients, Setup, TrainingState, observed
 from fi_notebook.engine.steps import StepClock
@@ -80,20 +81,20 @@ class TapeRecorder:
         self._sites = 0
         self._pending: tuple[Any, Any, list[Slot]] = ((), {}, [])
         self._state: torch.Tensor | None = None
-        self.root: LookKey | None = None
+        self.roots: Roots[LookKey] = Roots()
         self.watch: Watch | None = None
 
     def begin(self, step: int, watch: Watch) -> None:
         """A step begins."""
-        self._step, self._sites, self.root, self.watch = step, 0, None, watch
+        self._step, self._sites, self.roots, self.watch = step, 0, Roots(), watch
 
     def before(self, call: Call) -> None:
         """Note what a call is about to read."""
         if is_collective(call.op):
             raise TapeError(f"{call.op} moves data between ranks")
         watch = self.watch
-        if call.phase == BACKWARD and watch is not None and watch.sources.asking_for_gradients:
-            self._note_root(call)
+        if watch is not None:
+            self._note_root(call, watch)
         reads: list[Slot] = []
         args, kwargs = self._slotted(call.args, reads), self._slotted(call.kwargs, reads)
         self._pending = (args, kwargs, reads)
@@ -168,10 +169,11 @@ class TapeRecorder:
         place = self._places.setdefault(geometry, len(self._places))
         return Slot(number, version, *geometry, place, golden, whole)
 
-    def _note_root(self, call: Call) -> None:
-        root = next(iter(tensors_in(call.args)), None)
-        if root is not None and root.numel() == 1:
-            self.root = self.look("root", f"root {len(self.tape.entries)}", root)
+    def _note_root(self, call: Call, watch: Watch) -> None:
+        root = Roots.of(call, watch)
+        if root is not None:
+            key = self.look("root", f"root {len(self.tape.entries)}", root)
+            self.roots.add(key, in_closure=watch.clock.has_closure)
 
     def _number(self, tensor: torch.Tensor) -> int | None:
         return self._numbers.get(tensor)
@@ -341,20 +343,18 @@ def _ignore(_key: LookKey) -> None:
 
 
 def _look_at_results(recorder: TapeRecorder, returned: Any) -> None:
-    """The loss: the scalar that was returned, else the root of backward, else no loss."""
-    tape = recorder.tape
-    loss = LookKey(len(tape.traces) - 1, "loss", "loss")
-    if isinstance(returned, torch.Tensor) and returned.numel() == 1:
-        recorder.look("loss", "loss", returned.detach())
-    elif isinstance(returned, (int, float)) and not isinstance(returned, bool):
-        number = torch.tensor(float(returned), dtype=torch.float64, device="cpu")
-        recorder.look("loss", "loss", number)
-    elif recorder.root is not None:
-        tape.looks[loss] = tape.looks[recorder.root]
-        _renamed(tape, recorder.root, loss)
-    else:
+    """The loss that was returned, else what backward was called of, else the results."""
+    tape, loss = recorder.tape, loss_of(returned)
+    roots = [] if loss is not None else recorder.roots.items
+    if loss is not None:
+        recorder.look("loss", "loss", loss)
+    elif not roots:
         for place, tensor in enumerate(tensors_in((returned,))):
             recorder.look("result", f"result {place}", tensor.detach())
+    for place, root in enumerate(roots):
+        key = LookKey(root.step, "loss", f"loss {place}")
+        tape.looks[key] = tape.looks[root]
+        _renamed(tape, root, key)
     for key in [key for key in tape.looks if key.kind == "root"]:
         del tape.looks[key]
 

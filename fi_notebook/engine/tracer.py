@@ -25,8 +25,9 @@ from fi_notebook.core.columns import Columns
 from fi_notebook.core.site import Site
 from fi_notebook.core.trace import CALL_COLUMNS, FLAGS, SITE_COLUMNS, Tables, Trace
 from fi_notebook.engine.collectives import is_collective, is_final
-from fi_notebook.engine.intercept import BACKWARD, FOLDED, OPTIMIZER, OTHER, Call, Watch
+from fi_notebook.engine.intercept import FOLDED, OPTIMIZER, OTHER, Call, Watch
 from fi_notebook.engine.looks import Looks
+from fi_notebook.engine.losses import Roots
 from fi_notebook.engine.masking import Masking
 from fi_notebook.engine.outputs import (
     FUNCTIONAL,
@@ -114,7 +115,7 @@ class Recorder:
         """Start with nothing recorded."""
         self.watch = watch
         self.progress = progress
-        self.loss: torch.Tensor | None = None
+        self.roots: Roots[torch.Tensor] = Roots()
         self.draws: list[tuple[str, str]] = []
         self._looks = Looks(watch.table.model, statistics=statistics, store=store, golden=golden)
         self._calls: list[tuple[Any, ...]] = []
@@ -145,13 +146,9 @@ class Recorder:
         self._pending = dict.fromkeys(chain.from_iterable(rows))
         if self._masking is not None:
             self._masking.before(list(zip(self._read, rows, strict=True)))
-        if call.phase == BACKWARD and self.watch.sources.asking_for_gradients:
-            self._take_loss(call)
-
-    def _take_loss(self, call: Call) -> None:
-        root = next(iter(tensors_in(call.args)), None)
-        if root is not None and root.numel() == 1:
-            self.loss = root.detach().clone()
+        root = Roots.of(call, self.watch)
+        if root is not None:
+            self.roots.add(root.detach().clone(), in_closure=self.watch.clock.has_closure)
 
     def after(self, call: Call, result: Any) -> Any:
         """Write down the call and its outputs; gives the result back as it is."""

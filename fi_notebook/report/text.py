@@ -28,6 +28,7 @@ from fi_notebook.analysis.words import excess, told_apart
 from fi_notebook.core.detection import Detection
 from fi_notebook.core.run import (
     EFFECTS,
+    NO_LOSS,
     Comparison,
     Difference,
     Outcome,
@@ -165,6 +166,8 @@ def gradients(comparison: Comparison, limit: int = 20) -> str:
 
 
 def _scalar(difference: Difference) -> str:
+    if difference.note == NO_LOSS:
+        return difference.note
     if difference.equal:
         return f"{difference.name}: bit-equal"
     far = excess(relative(difference.golden, difference.faulty))

@@ -21,12 +21,13 @@ from torch.utils._python_dispatch import _disable_current_modes
 from fi_notebook.analysis.align import align
 from fi_notebook.analysis.compare import build
 from fi_notebook.core.lookup import row_of
-from fi_notebook.core.run import Comparison, Difference
+from fi_notebook.core.run import NO_LOSS, Comparison, Difference
 from fi_notebook.core.trace import Trace
 from fi_notebook.core.words import agreed, counted
 from fi_notebook.engine.measure import difference, differences, squared_distance
 from fi_notebook.engine.replay import Setup, StepResult, TrainingState
 from fi_notebook.engine.stats import euclidean_norm
+from fi_notebook.session.ends import result_difference
 from fi_notebook.session.golden import settings
 
 __all__ = ["compare_steps", "distance", "update_of"]
@@ -154,10 +155,13 @@ def update_of(golden: StepResult, faulty: StepResult) -> dict[str, Any]:
 
 
 def _loss(golden: StepResult, faulty: StepResult) -> Difference:
-    if golden.loss is None or faulty.loss is None:
-        same = golden.loss is None and faulty.loss is None
-        return Difference("loss", equal=same, note="no loss was found")
-    return difference("loss", golden.loss, faulty.loss)
+    """The difference of the loss; where there is none, of what the step returned."""
+    if golden.loss is not None and faulty.loss is not None:
+        return difference("loss", golden.loss, faulty.loss)
+    if golden.loss is not None or faulty.loss is not None or faulty.error is not None:
+        return Difference("loss", equal=False, note=NO_LOSS)
+    found = result_difference(golden.returned, faulty.returned)
+    return found or Difference("loss", equal=True, note=NO_LOSS)
 
 
 def _gradient_norm(golden: StepResult, faulty: StepResult) -> Difference:

@@ -13,17 +13,17 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import torch
 
-from fi_notebook.core.run import Difference, Outcome
-from fi_notebook.engine.measure import dense, wide
+from fi_notebook.core.run import RESULT, Difference
+from fi_notebook.engine.measure import dense, difference, wide
 
-__all__ = ["EndTensors", "Ends", "of_result", "result_metrics"]
+__all__ = ["EndTensors", "Ends", "result_difference", "result_metrics", "worst"]
 
 
 @dataclass(frozen=True)
@@ -141,10 +141,46 @@ def _difference(
     )
 
 
-def of_result(outcome: Outcome) -> Outcome:
-    """An outcome in whose sentence the result stands, where it is not of a loss."""
-    reason = outcome.reason.replace("the loss is", "the norm of the result is")
-    return replace(outcome, reason=reason.replace("the loss became", "the result became"))
+def result_difference(
+    golden: Sequence[torch.Tensor], faulty: Sequence[torch.Tensor]
+) -> Difference | None:
+    """What a step without a loss returned, as one difference; None where it returned nothing.
+
+    Args:
+        golden: The tensors that the golden run returned.
+        faulty: Those of the faulty run.
+    """
+    if not golden and not faulty:
+        return None
+    kinds = [[(tensor.shape, tensor.dtype) for tensor in given] for given in (golden, faulty)]
+    if kinds[0] != kinds[1]:
+        return Difference(
+            RESULT, equal=False, relative_l2=math.inf, note="the step returned other tensors"
+        )
+    names = [f"result {place}" for place in range(len(golden))]
+    other = {
+        name: after
+        for name, before, after in zip(names, golden, faulty, strict=True)
+        if not difference(name, before, after).equal
+    }
+    ends = EndTensors(dict(zip(names, golden, strict=True)))
+    return worst(ends, ends.against(other))
+
+
+def worst(golden: EndTensors, found: Ends) -> Difference:
+    """What a step returned, as one difference; its norm stands for its value."""
+    differs = [d for d in found.differences if not d.equal]
+    bad = sum(d.new_nan + d.new_inf for d in differs)
+    return Difference(
+        RESULT,
+        equal=not differs,
+        numel=sum(d.numel for d in found.differences),
+        relative_l2=max((d.relative_l2 for d in differs), default=0.0),
+        new_nan=sum(d.new_nan for d in differs),
+        new_inf=sum(d.new_inf for d in differs),
+        golden=golden.equal.norm,
+        faulty=math.nan if bad else found.norm,
+    )
 
 
 def result_metrics(golden: torch.Tensor, faulty: torch.Tensor | None) -> dict[str, Any]:

@@ -89,6 +89,10 @@ class Replay:
 
     def run(self, steps: int, evaluate: Evaluate | None) -> Run:
         """Replay; leaves the state as the faulty run left it, for the caller to restore."""
+        return self.carry_out(steps, evaluate)[0]
+
+    def carry_out(self, steps: int, evaluate: Evaluate | None) -> tuple[Run, StepResult]:
+        """The same, with what was seen of the last faulty step."""
         focus = self._focus(steps)
         noise = self._noise()
         self._complete()
@@ -115,7 +119,7 @@ class Replay:
             compared=focus,
             updated=max(len(faulty.records) - 1, 0),
         )
-        return Run(
+        run = Run(
             plan=self.plan,
             injections=injections,
             not_injected=not_injected,
@@ -129,6 +133,7 @@ class Replay:
             detections=detections,
             memory=comparison.golden.info.get("memory", {}),
         )
+        return run, faulty.results[-1]
 
     def _missed(self, results: list[StepResult]) -> Iterator[NotInjected]:
         """Why each fault did not fire: what the last step says in which it was due."""
@@ -363,6 +368,11 @@ def _first_difference(noise: Comparison) -> str:
 def _messages(golden: _Course, faulty: _Course, noise: Comparison) -> tuple[str, ...]:
     """What a person should know of the run beside its outcome."""
     said = []
+    if golden.focus is not None and golden.focus.summed > 1:
+        said.append(
+            f"the loss is the sum of what backward was called of, {golden.focus.summed} times; "
+            "where another number is the loss, return it from the step"
+        )
     if not noise.equal:
         rows = noise.diverged
         share = among(len(rows), len(noise), "site")

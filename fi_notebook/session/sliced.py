@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from fi_notebook.analysis.course import relative
 from fi_notebook.analysis.outcome import judge
 from fi_notebook.analysis.tolerance import Tolerance
 from fi_notebook.core.fault import Fault, FaultPlan
@@ -30,6 +31,7 @@ from fi_notebook.core.masking import MECHANISMS
 from fi_notebook.core.run import (
     COMPARISON_COLUMNS,
     EFFECTS,
+    NO_LOSS,
     Comparison,
     Difference,
     Injection,
@@ -43,7 +45,7 @@ from fi_notebook.engine.slice import Astray, Sliced, run_slice, slices
 from fi_notebook.engine.tape import LookKey, Tape, TapeError
 from fi_notebook.engine.tape_check import verify
 from fi_notebook.engine.tape_recorder import record_tape
-from fi_notebook.session.ends import Ends, EndTensors, of_result, result_metrics
+from fi_notebook.session.ends import Ends, EndTensors, result_metrics, worst
 from fi_notebook.session.golden import GoldenRun
 from fi_notebook.session.stage import Stage
 
@@ -182,7 +184,7 @@ class Slices:
         fault: Fault,
         step: int,
     ) -> Outcome:
-        outcome = judge(
+        return judge(
             FaultPlan((fault,)),
             (found.injection,),
             (),
@@ -193,7 +195,6 @@ class Slices:
             compared=step,
             updated=self.steps - 1,
         )
-        return outcome if self.has_loss(step) else of_result(outcome)
 
     def _ends(self, found: Sliced) -> dict[tuple[int, str], Ends]:
         """Everything that is left behind and differs, measured."""
@@ -216,10 +217,23 @@ class Slices:
         )
 
     def _loss(self, step: int, ends: Mapping[tuple[int, str], Ends]) -> float:
-        if (step, "loss") in ends:
-            return ends[step, "loss"].differences[0].faulty
-        slot = self.tape.looks.get(LookKey(step, "loss", "loss"))
-        return math.nan if slot is None else float(slot.golden.double().real)
+        """The loss; of several that backward was called of, the sum."""
+        found = self._end(ends, step, "loss").differences
+        faulty = {loss.name: loss.faulty for loss in found if not loss.equal}
+        values = [
+            faulty.get(name, float(self.tape.looks[key].golden.double().real))
+            for name, key in self._losses[step].items()
+        ]
+        return sum(values) if values else math.nan
+
+    @cached_property
+    def _losses(self) -> list[dict[str, LookKey]]:
+        """Under which key the tape has each loss of each step."""
+        kinds = [self._golden[step, "loss"].names for step in range(self.steps)]
+        return [
+            {name: LookKey(step, "loss", name) for name in names}
+            for step, names in enumerate(kinds)
+        ]
 
     def _compared(
         self, found: Sliced, ends: Mapping[tuple[int, str], Ends], step: int
@@ -267,28 +281,18 @@ class Slices:
         slot = self.tape.looks.get(LookKey(step, "result", "result 0"))
         return None if slot is None else slot.golden
 
-    def against_result(self, step: int, returned: Mapping[str, torch.Tensor]) -> Difference | None:
-        """What a step without a loss returned, as one difference; None where it has a loss."""
-        golden = self._golden[step, "result"]
-        names = [d.name for d in golden.equal.differences]
-        if not names or set(names) != set(returned):
-            return None
-        key = {name: self.tape.looks[LookKey(step, "result", name)] for name in names}
-        other = {n: t for n, t in returned.items() if not key[n].fits(t) or not key[n].equals(t)}
-        return _worst(golden, golden.against(other))
-
     def _loss_difference(self, step: int, ends: Mapping[tuple[int, str], Ends]) -> Difference:
         """The difference of the loss; where there is none, of what the step returned."""
-        if self.has_loss(step):
-            loss = self._end(ends, step, "loss").differences[0]
-            golden = self._loss(step, {})
-            faulty = self._loss(step, ends)
-            return Difference(
-                "loss", loss.equal, 0, 1, loss.relative_l2, golden=golden, faulty=faulty
-            )
+        losses = self._end(ends, step, "loss").differences
+        if losses:
+            golden, faulty = self._loss(step, {}), self._loss(step, ends)
+            one = len(losses) == 1
+            apart = losses[0].relative_l2 if one else relative(golden, faulty)
+            equal = all(loss.equal for loss in losses)
+            return Difference("loss", equal, 0, 1, apart, golden=golden, faulty=faulty)
         if not self._golden[step, "result"].equal.differences:
-            return Difference("loss", equal=True, note="no loss was found")
-        return _worst(self._golden[step, "result"], self._end(ends, step, "result"))
+            return Difference("loss", equal=True, note=NO_LOSS)
+        return worst(self._golden[step, "result"], self._end(ends, step, "result"))
 
     def _metrics(
         self, found: Sliced, records: tuple[StepRecord, ...], ends: Mapping[tuple[int, str], Ends]
@@ -345,22 +349,6 @@ def slices_of(
     if first is not None and not math.isnan(second) and float(first.double().real) != second:
         raise TapeError("the step gave another loss the second time")
     return made
-
-
-def _worst(golden: EndTensors, found: Ends) -> Difference:
-    """What a step returned, as one difference; its norm stands for its value."""
-    differs = [d for d in found.differences if not d.equal]
-    bad = sum(d.new_nan + d.new_inf for d in differs)
-    return Difference(
-        "result",
-        equal=not differs,
-        numel=sum(d.numel for d in found.differences),
-        relative_l2=max((d.relative_l2 for d in differs), default=0.0),
-        new_nan=sum(d.new_nan for d in differs),
-        new_inf=sum(d.new_inf for d in differs),
-        golden=golden.equal.norm,
-        faulty=math.nan if bad else found.norm,
-    )
 
 
 def _columns(count: int) -> dict[str, np.ndarray]:

@@ -11,14 +11,10 @@ Limits: where a step cannot be a tape (``trials.why`` says why), every fault is 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import _disable_current_modes
 
-from fi_notebook.analysis.outcome import judge
 from fi_notebook.analysis.tolerance import Tolerance
 from fi_notebook.core.fault import Fault, FaultPlan
 from fi_notebook.core.run import Outcome, Run
@@ -26,10 +22,9 @@ from fi_notebook.core.site import Site
 from fi_notebook.core.trace import Trace
 from fi_notebook.engine import arming
 from fi_notebook.engine.slice import Astray
-from fi_notebook.engine.storages import tensors_in
 from fi_notebook.engine.tape import TapeError
 from fi_notebook.errors import FaultError, SiteError
-from fi_notebook.session.ends import of_result, result_metrics
+from fi_notebook.session.ends import result_metrics
 from fi_notebook.session.golden import GoldenRun
 from fi_notebook.session.keeping import Keeping
 from fi_notebook.session.replay import Replay
@@ -93,7 +88,7 @@ class Trials:
                 return self.slices.run(fault, site, step)
             except Astray:
                 pass
-        return self.replay(fault, step)
+        return self.replay(fault)
 
     def audit(self, fault: Fault, site: Site, step: int) -> str:
         """Try one fault both ways; says where they disagree, or ``""``."""
@@ -103,7 +98,7 @@ class Trials:
             mine = self.slices.run(fault, site, step)
         except Astray:
             return ""
-        full = self.replay(fault, step)
+        full = self.replay(fault)
         if mine.outcome.name != full.outcome.name:
             return f"{fault}: {mine.outcome.name} as a slice, {full.outcome.name} in full"
         losses = [[record.loss for record in run.records] for run in (mine, full)]
@@ -111,7 +106,7 @@ class Trials:
             return f"{fault}: losses {losses[0]} as a slice, {losses[1]} in full"
         return ""
 
-    def replay(self, fault: Fault, step: int) -> LeanRun:
+    def replay(self, fault: Fault) -> LeanRun:
         """Try one fault by running the step with it."""
         plan = FaultPlan((fault,))
         try:
@@ -119,65 +114,22 @@ class Trials:
             arming.check_fault(fault, self.trace)
         except (FaultError, SiteError) as error:
             return _refused(f"no fault struck, so nothing was tested ({fault.id}: {error})")
-        with _Returned(self._stage) as returned, self._stage.running("replaying"):
+        with self._stage.running("replaying"):
             job = Replay(self._stage, self._golden, plan, self._keeping, self._tolerance)
-            run = job.run(self.steps, None)
-        return self._lean(run, step, returned.tensors)
+            run, last = job.carry_out(self.steps, None)
+        return self._lean(run, last.returned)
 
-    def _lean(self, run: Run, step: int, returned: dict[str, torch.Tensor]) -> LeanRun:
-        outcome, metrics = run.outcome, _metrics(run, self.steps)
-        known = None if self.slices is None else self.slices.against_result(step, returned)
-        if known is not None and not run.error:
-            comparison = replace(run.comparison, loss=known)
-            judged = judge(
-                run.plan,
-                run.injections,
-                run.not_injected,
-                comparison,
-                run.golden,
-                run.faulty,
-                noise=run.noise,
-                tolerance=self._tolerance,
-                compared=step,
-                updated=self.steps - 1,
-            )
-            outcome = of_result(judged)
-            assert self.slices is not None  # it knew the result
-            golden = self.slices.result_of(self.steps - 1)
-            faulty = returned.get("result 0")
-            metrics |= {} if golden is None else result_metrics(golden, faulty)
+    def _lean(self, run: Run, returned: tuple[torch.Tensor, ...]) -> LeanRun:
+        metrics = _metrics(run, self.steps)
+        golden = None if self.slices is None else self.slices.result_of(self.steps - 1)
+        if golden is not None and returned:
+            metrics |= result_metrics(golden, returned[0])
         first = next((i for i in run.injections if i.elements), None)
         values = (_NOTHING, _NOTHING)
         if first is not None:
             values = (_real(first.elements[0].before), _real(first.elements[0].after))
         injection = next(iter(run.injections), None)
-        return LeanRun(outcome, injection, *values, run.faulty, metrics, way="replay")
-
-
-@dataclass
-class _Returned:
-    """What the step returns while the block runs, the last time that it does."""
-
-    stage: Stage
-
-    def __enter__(self) -> _Returned:  # noqa: PYI034  # Self is of Python 3.11
-        self.tensors: dict[str, torch.Tensor] = {}
-        self._step = self.stage.setup.step
-        self.stage.setup = replace(self.stage.setup, step=self._telling(self._step))
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stage.setup = replace(self.stage.setup, step=self._step)
-
-    def _telling(self, step: Callable[..., Any]) -> Callable[..., Any]:
-        def told(*args: Any) -> Any:
-            returned = step(*args)
-            with _disable_current_modes():  # looking is no call of the step
-                found = [tensor.detach() for tensor in tensors_in((returned,))]
-            self.tensors = {f"result {place}": tensor for place, tensor in enumerate(found)}
-            return returned
-
-        return told
+        return LeanRun(run.outcome, injection, *values, run.faulty, metrics, way="replay")
 
 
 def _metrics(run: Run, steps: int) -> dict[str, Any]:

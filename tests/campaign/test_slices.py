@@ -52,7 +52,7 @@ def _disagreements(session: Session, count: int, *, seed: int, steps: int = 1) -
             mine = trials.slices.run(fault, site, step)
         except Astray:
             continue
-        full = trials.replay(fault, step)
+        full = trials.replay(fault)
         pairs = [
             (mine.outcome.name, full.outcome.name),
             (repr([r.loss for r in mine.records]), repr([r.loss for r in full.records])),

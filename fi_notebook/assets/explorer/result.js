@@ -3,7 +3,7 @@
 import { diffPanel } from "./diff.js";
 import { button, figure, fill, h } from "./dom.js";
 import { logPanel } from "./log.js";
-import { count } from "./numbers.js";
+import { count, number } from "./numbers.js";
 import { propagationPanel } from "./propagation.js";
 import { sweepPanel } from "./sweep.js";
 import { trainingPanel } from "./training.js";
@@ -55,7 +55,7 @@ function outcome(store) {
       run.outcome.detected_by.map((name) => h("span.chip", null, `detected by ${name}`))),
     run.not_injected.map(({ fault, reason }) => h("div.warning", null, `${fault} not injected: ${reason}`)),
     run.error ? h("div.warning", null, run.error) : null,
-    h("div.tiles", null, tile("loss", comparison.loss), tile(gradientNorm(comparison), comparison.gradient_norm),
+    h("div.tiles", null, tile(comparison.loss.name, comparison.loss), tile(gradientNorm(comparison), comparison.gradient_norm),
       countTile("sites that differ", comparison.diverged, comparison.compared),
       countTile("gradients that differ", comparison.gradients.differing, comparison.gradients.total)),
   ];
@@ -73,7 +73,8 @@ function countTile(name, n, total) {
 
 /** Golden against faulty. */
 function tile(name, difference) {
-  const { golden, faulty, equal } = difference;
+  const { golden, faulty, equal, note } = difference;
+  if (note && !Number.isFinite(number(golden))) return h("div.tile", null, h("span.key", null, name), h("span.note", null, note));
   return h("div.tile", null, h("span.key", null, name),
     h("span.big", null, figure(golden), equal ? h("span.equal", null, " = ") : " → ", figure(faulty)),
     h("span.note", null, equal ? " bit for bit" : ""));
