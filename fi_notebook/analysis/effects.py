@@ -7,10 +7,11 @@
 
 An error is measured by the share of new NaN and Inf first, and by the relative L2
 distance over the finite elements second; the worst input counts. Where one of them
-was not measured, the error counts as passed on; an output of which nothing is known
-(memory that was never written) counts as equal. Inputs are known by the site that made
-them; a parameter or a batch has none and counts as equal. A call that reads only the
-shape of its inputs (`SHAPE_ONLY`) neither masks nor passes on.
+was not measured on all of its elements (a sample estimates, statistics give a lower
+bound), the error counts as passed on, and its growth is not known; an output of which
+nothing is known (memory that was never written) counts as equal. Inputs are known by
+the site that made them; a parameter or a batch has none and counts as equal. A call
+that reads only the shape of its inputs (`SHAPE_ONLY`) neither masks nor passes on.
 
 Limits: a difference that enters through what no site made (a weight changed in an
 earlier step, another random number) shows as *introduced* at the first call that
@@ -83,7 +84,7 @@ def assign_effects(
     bad, distance = _error(columns, made)
     call = faulty.site_columns["call"][rows]
     seen = ~np.isnan(columns["relative_l2"][made])
-    unknown = differs & ~seen
+    unknown = differs & ~(seen & columns["exact"][made])
     measures = {"differs": differs, "bad": bad, "distance": distance, "unknown": unknown}
     into = {name: _worst_input(faulty, rows, values)[call] for name, values in measures.items()}
     known = ~unknown & (into["unknown"] == 0)
@@ -110,16 +111,19 @@ def growths(faulty: Trace, columns: dict[str, np.ndarray]) -> np.ndarray:
         columns: The columns of a comparison.
 
     Returns:
-        One factor per row; NaN where no input, or no output, differs by a measured
-        distance.
+        One factor per row; NaN where no input, or no output, differs by a distance that
+        was measured on all elements.
     """
     factors = np.full(len(columns["faulty"]), np.nan)
     made = columns["faulty"] >= 0
     rows = columns["faulty"][made]
+    call = faulty.site_columns["call"][rows]
     _, distance = _error(columns, made)
-    into = _worst_input(faulty, rows, distance)[faulty.site_columns["call"][rows]]
+    unknown = ~(columns["equal"] | columns["exact"])[made]
+    into = _worst_input(faulty, rows, distance)[call]
+    known = ~unknown & (_worst_input(faulty, rows, unknown)[call] == 0)
     with np.errstate(divide="ignore", invalid="ignore"):
-        factors[made] = np.where((into > 0) & (distance > 0), distance / into, np.nan)
+        factors[made] = np.where(known & (into > 0) & (distance > 0), distance / into, np.nan)
     return factors
 
 

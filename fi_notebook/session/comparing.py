@@ -72,9 +72,25 @@ def compare_steps(
         struck=_struck(faulty, other),
         **update_of(golden, faulty),
     )
+    said = _inexact_words(compared)
+    compared = replace(compared, notes=(*compared.notes, said)) if said else compared
     if noise is None or noise.equal:
         return compared
     return _without_noise(compared, noise, margin, quiet)
+
+
+def _inexact_words(compared: Comparison) -> str:
+    """How many outputs differ of which the golden one was not kept whole."""
+    columns = compared.columns
+    both = (columns["golden"] >= 0) & (columns["faulty"] >= 0)
+    count = int((both & ~columns["equal"] & ~columns["exact"]).sum())
+    if not count:
+        return ""
+    return (
+        f"{counted(count, 'output')} that {agreed(count, 'differ')} did not fit in the session's "
+        "memory: how far is an estimate from a sample or a lower bound from statistics, and growth "
+        "is not known; give memory= more bytes, or spill= a file"
+    )
 
 
 def _struck(faulty: StepResult, trace: Trace) -> np.ndarray:

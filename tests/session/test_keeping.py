@@ -170,3 +170,26 @@ def test_long_replays_keep_no_outputs_of_the_steps_between() -> None:
     distances = [record.parameter_distance for record in run.faulty]
     assert distances[:3] == [0, 0, 0]
     assert all(distance > 0 for distance in distances[3:])
+
+
+@pytest.mark.parametrize("memory", [0, 6_000, 20_000])
+def test_what_is_estimated_is_never_divided_by_what_is_exact(memory: int) -> None:
+    """A growth that is told is the true one, an effect the true one or *passed on*; it is said."""
+    runs = []
+    for explored in (session("auto"), session(memory)):
+        explored.trace()
+        explored.arm("relu*1:0", "bitflip", bit=28, elements={"index": [0, 0, 3, 3]})
+        runs.append(explored.replay())
+    exact, partial = (run.comparison for run in runs)
+    told = ~np.isnan(partial.columns["growth"])
+    assert np.array_equal(partial.columns["growth"][told], exact.columns["growth"][told])
+    effects = [
+        (partial.effect(n), exact.effect(n))
+        for n in range(len(exact))
+        if partial.effect(n) != exact.effect(n)
+    ]
+    assert {told for told, _ in effects} <= {"passed on"}
+    count = (~partial.columns["equal"] & ~partial.columns["exact"]).sum()
+    assert count > 0
+    assert f"{count} outputs that differ did not fit in the session's memory" in partial.notes[0]
+    assert not any("memory" in note for note in exact.notes)
