@@ -27,6 +27,7 @@ from fi_notebook.analysis.tolerance import DEFAULT, Tolerance
 from fi_notebook.analysis.words import four_digits, limited, several, told_apart
 from fi_notebook.core.fault import FaultPlan
 from fi_notebook.core.run import (
+    NO_ELEMENT,
     NO_LOSS,
     RESULT,
     Comparison,
@@ -121,6 +122,8 @@ def _not_injected(e: Evidence) -> Outcome | None:
 def _inactive(e: Evidence) -> Outcome | None:
     if any(injection.changed for injection in e.injections):
         return None
+    if all(injection.note == NO_ELEMENT for injection in e.injections):
+        return Outcome("inactive", f"{e.struck}, but {NO_ELEMENT}, so it changed nothing", e.strike)
     numel = int(np.prod(e.first.after.shape, dtype=np.int64))
     return Outcome(
         "inactive",

@@ -118,6 +118,14 @@ def missing(trace: Trace, target: Target) -> str:
     """Why a target chooses nothing here, in one plain clause; ``""`` if it does."""
     mine = trace.calls["op"] == _op_row(trace, target.op)
     made = int((mine & (trace.calls["counted"] == target.counted)).sum())
+    if not made and target.counted and mine.any():
+        count = int(mine.sum())
+        return (
+            f"no call of {target.op!r} took a number of the step, {count} "
+            f"{agreed(count, 'were')} made as 'other/{target.op}' (as a model in evaluation mode "
+            "makes them, a forward without gradients, or what is before it); ask for "
+            f"'other/{target.op}'"
+        )
     if not made:
         return f"the step made no call of {target.op!r}{_hint(trace, target)}"
     if target.call is not None and target.call > made:

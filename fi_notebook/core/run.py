@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = [
     "DISTANCES",
     "EFFECTS",
+    "NO_ELEMENT",
     "NO_LOSS",
     "OUTCOMES",
     "RESULT",
@@ -65,6 +66,9 @@ OUTCOMES = (
 
 RESULT = "result"
 """Name of the difference that stands for the loss where a step has none."""
+
+NO_ELEMENT = "no element fits its selection"
+"""Note of an injection that chose nothing."""
 
 NO_LOSS = "no loss was found"
 """Note of a loss that there is not."""

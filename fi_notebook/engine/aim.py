@@ -44,6 +44,7 @@ class Aim:
         reached: Highest number that a call of its operator had in a due step.
         first_step: The step at which training begins, or is resumed.
         last_step: The last step that was seen, -1 before the first.
+        otherwise: How many calls of its operator took a number where it asks for none, or none.
         refusal: Why it did not fire where it was due, or ``""``.
         elsewhere: Whether it strikes what another rank gives to a collective.
         last_output: The last output of a chosen call that it did not choose, or ``""``.
@@ -59,6 +60,7 @@ class Aim:
     reached: int = 0
     first_step: int = 0
     last_step: int = -1
+    otherwise: int = 0
     refusal: str = ""
     elsewhere: bool = False
     last_output: str = ""
@@ -107,6 +109,7 @@ class Aim:
         fault, target = self.fault, self.fault.target
         self.last_step = max(self.last_step, call.step)
         if self.op != call.op or target.counted != call.counted:
+            self.otherwise += self.op == call.op
             return False
         if not self.due(max(call.step, 0)):
             return False
@@ -204,11 +207,9 @@ class Aim:
         if not any(step in fault.steps for step in range(self.first_step, self.last_step + 1)):
             return self._no_step()
         if target.kind != "call" and not self.reached:
-            return f"there was no {str(target)!r} to strike in step {fault.steps}"
+            return f"there was no {str(target)!r} to strike in step {fault.steps}{self._batches()}"
         if self.reached == 0:
-            hint = module_hint(str(target), self.watch.table.names) or _near_operators(self.op)
-            unseen = "" if target.counted or self.watch.clock.one_step else f" ({_UNCOUNTED})"
-            return f"no call of {target.op!r} was made in step {fault.steps}{hint}{unseen}"
+            return self._no_call()
         if target.call is not None and self.reached < target.call:
             made = f"{self.reached} {agreed(self.reached, 'were')} made"
             return f"asked for call {target.call} of {target.op}, {made}"
@@ -220,6 +221,24 @@ class Aim:
             f"no call of {target.op!r} in step {fault.steps} fits {str(target)!r} and its filters"
         )
 
+    def _no_call(self) -> str:
+        fault, target = self.fault, self.fault.target
+        if self.otherwise and target.counted and self.watch.passed_over:
+            made = f"{self.otherwise} {agreed(self.otherwise, 'were')} made"
+            return (
+                f"no call of {target.op!r} took a number in step {fault.steps}: the model ran "
+                f"{self.watch.passed_over}; {made} as 'other/{target.op}'"
+            )
+        hint = module_hint(str(target), self.watch.table.names) or _near_operators(self.op)
+        unseen = "" if target.counted or self.watch.clock.one_step else f" ({_UNCOUNTED})"
+        where = f"in step {fault.steps}{self._batches()}"
+        return f"no call of {target.op!r} was made {where}{hint}{unseen}"
+
+    def _batches(self) -> str:
+        """In which micro batches it was to strike, and how many there were."""
+        chosen, had = self.fault.micro_batches, self.watch.clock.micro_batch + 1
+        return "" if chosen is None else f", micro batch {chosen} (the last step had {had})"
+
     def _no_step(self) -> str:
         steps, first, last = self.fault.steps, self.first_step, self.last_step
         if not steps.ranges:
@@ -227,7 +246,9 @@ class Aim:
         if any(step in steps for step in range(first)) and (steps.last or 0) < first:
             return f"step {steps} was before step {first}, where training was resumed"
         if last < first:
-            return "no step came: the model had no training forward"
+            made = self.watch.passed_over
+            seen = f"; its forwards were made {made}" if made else ""
+            return f"no step came: the model had no training forward{seen}"
         came = f"step {steps} never came: the last one was step {last}"
         if not self.watch.clock.one_step:
             return f"{came} ({counted(last - first + 1, 'step')} came)"

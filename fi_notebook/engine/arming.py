@@ -15,9 +15,10 @@ from fi_notebook.core.fault import LIMIT, Anchor, Fault
 from fi_notebook.core.match import CodeFilter, check_modules, module_matches
 from fi_notebook.core.site import PHASES, Site
 from fi_notebook.core.trace import FLAGS, Trace
+from fi_notebook.core.words import counted
 from fi_notebook.engine.collectives import is_collective, qualified_operator
 from fi_notebook.engine.modules import ModuleTable
-from fi_notebook.engine.stored import check_stored
+from fi_notebook.engine.stored import BEFORE_FORWARD, check_stored
 from fi_notebook.errors import FaultError, SiteError, did_you_mean
 
 __all__ = ["anchored", "check_fault", "check_filters", "sites_of", "unlike_headless", "unmet"]
@@ -92,6 +93,11 @@ def _check_stored(fault: Fault, model: nn.Module) -> None:
     if faults.get(fault.model).kind != "value":
         raise FaultError(f"{fault.model} is for calls; {str(fault.target)!r} is a stored tensor")
     check_stored(fault.target, model)
+    if fault.micro_batches is not None and fault.target.kind not in BEFORE_FORWARD:
+        raise FaultError(
+            f"{str(fault.target)!r} is struck once in a step, before its optimizer steps; "
+            "leave micro_batches out, or strike the backward call that makes the gradient"
+        )
 
 
 def sites_of(fault: Fault, golden: Trace) -> list[Site]:
@@ -124,6 +130,9 @@ def check_fault(fault: Fault, golden: Trace) -> str:
     Raises:
         FaultError: It cannot strike in the only step that it is for.
     """
+    made, chosen = golden.info.get("forwards", 0), fault.micro_batches
+    if chosen is not None and made and not any(number in chosen for number in range(made)):
+        return f"the step has {counted(made, 'micro batch')}, counted from 0; none is {chosen}"
     if fault.target.kind != "call":
         return ""
     sites = sites_of(fault, golden)

@@ -148,8 +148,12 @@ class Attachment:
             clock.count_hidden_step(optimizer)
             self.prepare(clock.step + 1)
         elif not clock.begun:
+            made = self._watch.passed_over
             self._warn(
-                "an optimizer of the model stepped and no training forward of it was seen; "
+                f"an optimizer of the model stepped, but its forward was made {made}, which "
+                "begins no step; call model.train(), and eval() of the parts that are frozen"
+                if made
+                else "an optimizer of the model stepped and no training forward of it was seen; "
                 "where a compiled function runs the model, compile the model instead"
             )
 

@@ -24,7 +24,7 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from fi_notebook import faults
 from fi_notebook.core.fault import Fault
-from fi_notebook.core.run import Injection, NotInjected
+from fi_notebook.core.run import NO_ELEMENT, Injection, NotInjected
 from fi_notebook.core.site import PHASES, Site
 from fi_notebook.core.stats import TensorStats
 from fi_notebook.engine.aim import Aim
@@ -275,6 +275,7 @@ class Striker:
             changed=corruption.changed,
             elements=corruption.changes(site.shape),
             kind=kind,
+            note="" if len(corruption.after) else NO_ELEMENT,
             rank=self.rank,
             _tensors=(before[1], after[1]) if self._keep else None,
         )

@@ -215,6 +215,7 @@ def run_step(
     optimizer_begins: Callable[[Optimizer], None] | None = None,
     fired_before: Mapping[str, int] | None = None,
     remembered: Memory | None = None,
+    inference: bool = False,
 ) -> StepResult:
     """Run one step under observation.
 
@@ -232,6 +233,8 @@ def run_step(
         optimizer_begins: Called before each step of an optimizer.
         fired_before: How many times each fault fired in earlier steps of the run.
         remembered: What struck sites held in earlier steps of the run.
+        inference: Whether the step is known to have no training forward, so that stored
+            tensors are struck before its first one.
 
     Returns:
         What was seen. An exception of the step is in ``error``; what is no `Exception`
@@ -244,6 +247,7 @@ def run_step(
     clock = StepClock(setup.model, start_step=number, one_step=True)
     clock.optimizers += setup.optimizers
     watch = Watch(setup.model, clock, setup.sources)
+    watch.inference = inference
     recorder = Recorder(watch, store=store, golden=golden, statistics=statistics, progress=progress)
     striker = Striker(plan, watch, rank=rank, keep_tensors=True, fired=fired, memory=remembered)
     striker.count(fired_before or {})

@@ -26,7 +26,7 @@ import torch
 
 from fi_notebook import faults
 from fi_notebook.core.fault import Fault
-from fi_notebook.core.run import Injection
+from fi_notebook.core.run import NO_ELEMENT, Injection
 from fi_notebook.core.site import Site
 from fi_notebook.core.stats import TensorStats
 from fi_notebook.engine.outputs import outputs
@@ -183,7 +183,8 @@ class _Slice:
             raise Astray(f"{site} is a view, and only its own readers shall see the fault")
         memory = self.scratch(slot)
         before, after, changed, undo = _struck(fault, site, step, memory.at(slot))
-        found = Sliced(_injection(fault, site, step, changed), before, after, undo)
+        note = "" if len(after) else NO_ELEMENT
+        found = Sliced(_injection(fault, site, step, changed, note), before, after, undo)
         if changed:
             self.taint(slot.storage, slot.version, memory)
             self.differs(found, call, output, memory.at(slot))
@@ -345,7 +346,7 @@ def _unknown(dtype: str, shape: tuple[int, ...]) -> TensorStats:
     return TensorStats(dtype, shape, nan, nan, nan, nan, nan, -1, -1, -1, -1)
 
 
-def _injection(fault: Fault, site: Site, step: int, changed: int) -> Injection:
+def _injection(fault: Fault, site: Site, step: int, changed: int, note: str) -> Injection:
     """The record of the firing, without statistics: nobody waits for them."""
     unknown = _unknown(site.dtype, site.shape)
-    return Injection(fault.id, site, step, unknown, unknown, changed, ())
+    return Injection(fault.id, site, step, unknown, unknown, changed, (), note=note)

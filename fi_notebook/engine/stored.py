@@ -137,12 +137,12 @@ class StoredStriker:
                 self._to_undo.append(replace(transient, corruption=right.reversed()))
 
     def _before_forward(self, _module: nn.Module) -> None:
-        clock = self._watch.clock
-        if clock.micro_batch == 0:
+        number = max(self._watch.clock.micro_batch, 0)  # in inference it stays -1
+        if number == 0:
             self.undo()
         for aim in self._aims:
             chosen = aim.fault.micro_batches
-            due = clock.micro_batch == 0 if chosen is None else clock.micro_batch in chosen
+            due = number == 0 if chosen is None else number in chosen
             if aim.fault.target.kind in BEFORE_FORWARD and due:
                 model = self._watch.table.model
                 self._strike_all(aim, model_tensors(model, aim.fault.target.kind))

@@ -40,6 +40,10 @@ class Watch:
         model: The model.
         clock: When its steps begin.
         sources: Where source stacks are kept.
+
+    Attributes:
+        inference: Whether no forward of the step is of training, and none was made yet.
+        passed_over: Of what kind the last forward was that began no step, or ``""``.
     """
 
     def __init__(self, model: nn.Module, clock: StepClock, sources: SourceStacks) -> None:
@@ -54,6 +58,8 @@ class Watch:
         self.ordinals: Counter[tuple[int, int, int, str, bool]] = Counter()
         self.after_forward = False
         self.after_backward = False
+        self.inference = False
+        self.passed_over = ""
         self.begins: list[Callable[[nn.Module], None]] = []
         self.optimizer_begins: list[Callable[[Optimizer], None]] = []
         self.optimizer_ends: list[Callable[[Optimizer], None]] = []
@@ -92,12 +98,25 @@ class Watch:
 
     def _enter_model(self, module: nn.Module) -> bool:
         if not (module.training and torch.is_grad_enabled()):
+            self._pass_over(module)
             return False
         if self.clock.forward():
             self._begin_step()
         for begin in self.begins:
             begin(module)
         return True
+
+    def _pass_over(self, module: nn.Module) -> None:
+        """A forward that begins no step; of one that never has another, the first is told of."""
+        self.passed_over = (
+            "without gradients"
+            if module.training
+            else "in evaluation mode (model.training is False)"
+        )
+        first, self.inference = self.inference, False
+        if first:
+            for begin in self.begins:
+                begin(module)
 
     def _begin_step(self) -> None:
         self.lineage.begin_step()

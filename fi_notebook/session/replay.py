@@ -283,6 +283,7 @@ class Replay:
             optimizer_begins=self.stage.adopting(self.golden.snapshot),
             fired_before=_fired_before(earlier or []),
             remembered=earlier[-1].remembered if earlier else None,
+            inference=self.golden.result.forwards == 0,
         )
         if result.error is None:
             check_ran(self.stage.setup, result)

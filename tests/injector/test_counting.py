@@ -367,6 +367,28 @@ def test_a_model_that_is_never_trained_is_reported() -> None:
     assert missed.reason == "no step came: the model had no training forward"
 
 
+def test_a_model_that_trains_in_evaluation_mode_is_told_so(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """At the optimizer's step, once, and in the reason at the end."""
+    case = models.mlp()
+    case.model.eval()
+    with Injector(_first_addmm(), model=case.model) as injector:
+        case.step()
+        case.step()
+        (missed,) = injector.not_injected
+    assert missed.reason == (
+        "no step came: the model had no training forward; its forwards were made in evaluation "
+        "mode (model.training is False)"
+    )
+    said = (
+        "an optimizer of the model stepped, but its forward was made in evaluation mode "
+        "(model.training is False), which begins no step; call model.train(), and eval() of the "
+        "parts that are frozen"
+    )
+    assert lines(caplog).count(said) == 1
+
+
 def test_some_listed_steps_that_never_come_are_reported(caplog: pytest.LogCaptureFixture) -> None:
     """Steps 1 and 40 of 3: step 1 fired, and step 40 is said to have been missed."""
     case = models.mlp()
