@@ -12,15 +12,8 @@ import numpy as np
 from fi_notebook.analysis.align import align
 from fi_notebook.analysis.compare import build
 from fi_notebook.core.fault import Fault, FaultPlan
-from fi_notebook.core.run import (
-    Comparison,
-    Difference,
-    ElementChange,
-    Injection,
-    Outcome,
-    Run,
-    StepRecord,
-)
+from fi_notebook.core.injection import ElementChange, Injection
+from fi_notebook.core.run import Comparison, Difference, Outcome, Run, StepRecord
 from fi_notebook.core.site import Site, Target
 from fi_notebook.core.stats import TensorStats
 from fi_notebook.core.trace import Trace

@@ -14,7 +14,8 @@ from fi_notebook.analysis.course import Course, follow
 from fi_notebook.analysis.findings import hidden_damage
 from fi_notebook.analysis.tolerance import Tolerance
 from fi_notebook.core.fault import FaultPlan
-from fi_notebook.core.run import Comparison, Difference, Injection, NotInjected, StepRecord
+from fi_notebook.core.injection import Injection, NotInjected
+from fi_notebook.core.run import Comparison, Difference, StepRecord
 from fi_notebook.core.words import counted
 
 __all__ = ["Evidence", "differences", "distances"]

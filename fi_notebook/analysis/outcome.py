@@ -26,17 +26,8 @@ from fi_notebook.analysis.outcome_course import COURSE_RULES
 from fi_notebook.analysis.tolerance import DEFAULT, Tolerance
 from fi_notebook.analysis.words import four_digits, limited, several, told_apart
 from fi_notebook.core.fault import FaultPlan
-from fi_notebook.core.run import (
-    NO_ELEMENT,
-    NO_LOSS,
-    RESULT,
-    Comparison,
-    Difference,
-    Injection,
-    NotInjected,
-    Outcome,
-    StepRecord,
-)
+from fi_notebook.core.injection import NO_ELEMENT, Injection, NotInjected
+from fi_notebook.core.run import NO_LOSS, RESULT, Comparison, Difference, Outcome, StepRecord
 from fi_notebook.core.site import PHASES
 from fi_notebook.core.words import agreed, among, counted
 

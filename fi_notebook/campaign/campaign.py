@@ -164,7 +164,7 @@ class Campaign(Counted):
     @cached_property
     def population(self) -> Population:
         """Every fault that could be tried."""
-        return Population.of(self.bench.trials.trace, specs=self._specs, **self._how)
+        return Population.of(self.bench.places, specs=self._specs, **self._how)
 
     @cached_property
     def points(self) -> list[Point]:
@@ -177,8 +177,8 @@ class Campaign(Counted):
     @cached_property
     def jobs(self) -> list[Job]:
         """The injections, from number 1."""
-        trace = self.bench.trials.trace
-        sites = {trace.row(site): site for site in self.population.sites}
+        row = self.bench.places.row
+        sites = {row(site): site for site in self.population.sites}
         return [
             job_of(number, sites[point.row], point, self.seed)
             for number, point in enumerate(self.points, 1)

@@ -8,7 +8,9 @@ Every point of the population is one fault at one place, and every point is equa
 likely to be drawn (see `sample`).
 
 Limits: where no sites are named, they are the outputs that hold computed floating-point
-values: no views, no bookkeeping, no collectives. Name views to strike them.
+values: no views, no bookkeeping, no collectives. Name views to strike them, and stored
+tensors (``param:*.weight``, ``buffer:…``, ``grad:…``); not ``state:…``, which an optimizer
+makes as it goes.
 """
 
 from __future__ import annotations
@@ -20,14 +22,11 @@ from itertools import accumulate
 from math import prod
 from typing import Any
 
-import numpy as np
-
 from fi_notebook import faults
 from fi_notebook.campaign.draws import CampaignError, draw
+from fi_notebook.campaign.places import Places
 from fi_notebook.core.fault import Elements
-from fi_notebook.core.lookup import make_sites
-from fi_notebook.core.site import Site, Target
-from fi_notebook.core.trace import FLAGS, Trace
+from fi_notebook.core.site import Site
 from fi_notebook.core.words import counted
 from fi_notebook.errors import FaultError, did_you_mean
 
@@ -35,8 +34,6 @@ __all__ = ["ONE", "FaultSpec", "Point", "Population", "Sites", "group_of"]
 
 ONE = "one"
 """The elements of a fault that strikes one element, each of them a point of its own."""
-
-_NOT_COMPUTED = sum(1 << FLAGS.index(name) for name in ("view", "folded", "collective"))
 
 Sites = str | Site | Mapping[str, Any] | Iterable[Any] | Callable[[Site], bool] | None
 
@@ -143,12 +140,12 @@ class Population:
 
     Args:
         blocks: Its points, in blocks.
-        trace: The golden run that the sites belong to.
+        places: The sites that there are.
     """
 
-    def __init__(self, blocks: Sequence[_Block], trace: Trace) -> None:
+    def __init__(self, blocks: Sequence[_Block], places: Places) -> None:
         """Count the points."""
-        self.trace = trace
+        self.places = places
         self.blocks = list(blocks)
         self._ends = list(accumulate(len(block) for block in self.blocks))
 
@@ -166,7 +163,7 @@ class Population:
     def sites(self) -> list[Site]:
         """The sites that have points."""
         rows = dict.fromkeys(block.row for block in self.blocks)
-        return make_sites(self.trace, np.asarray(list(rows), dtype=np.int64))
+        return self.places.sites(list(rows))
 
     def by(self, name: str) -> dict[str, Population]:
         """The population divided into groups; see `group_of`."""
@@ -176,12 +173,12 @@ class Population:
             site = sites[block.row]
             for part in _parts(block) if name in ("bit", "field") else (block,):
                 groups.setdefault(group_of(name, site, part.point(0)), []).append(part)
-        return {group: Population(blocks, self.trace) for group, blocks in groups.items()}
+        return {group: Population(blocks, self.places) for group, blocks in groups.items()}
 
     @classmethod
     def of(
         cls,
-        trace: Trace,
+        places: Places,
         *,
         sites: Sites = None,
         specs: Sequence[FaultSpec] = (FaultSpec("bitflip"),),
@@ -192,7 +189,7 @@ class Population:
         """All that a campaign of these sites, faults and elements may try.
 
         Args:
-            trace: The golden run.
+            places: The sites that there are.
             sites: Targets, filters or a test of each site; None is every computed value.
             specs: What goes wrong.
             elements: ``one`` (each element is a point), a number (that many of each
@@ -203,10 +200,9 @@ class Population:
         Raises:
             CampaignError: No fault fits any of the sites.
         """
-        rows = _rows(trace, sites)
-        found = make_sites(trace, rows)
+        rows = _rows(places, sites)
         blocks, refusals = [], []
-        for row, site in zip(rows.tolist(), found, strict=True):
+        for row, site in zip(rows, places.sites(rows), strict=True):
             for spec in specs:
                 wanted = elements if spec.elements is None else spec.elements
                 try:
@@ -223,7 +219,7 @@ class Population:
                 f"no fault of the campaign fits any of its {counted(len(rows), 'site')}{why}; "
                 "expected sites of the golden run that hold floating-point values"
             )
-        return cls(blocks, trace)
+        return cls(blocks, places)
 
 
 def _block(
@@ -256,48 +252,23 @@ def _parts(block: _Block) -> Iterator[_Block]:
         yield _Block(block.row, block.step, block.spec, (bit,), block.elements)
 
 
-def _rows(trace: Trace, sites: Sites) -> np.ndarray:
+def _rows(places: Places, sites: Sites) -> list[int]:
     """Rows of the sites that are named, else of everything that is computed."""
     if sites is None:
-        return _computed(trace)
+        return places.computed
     if callable(sites):
-        every = _computed(trace)
-        kept = [sites(site) for site in make_sites(trace, every)]
-        return every[np.asarray(kept, dtype=bool)]
+        every = places.computed
+        return [row for row, site in zip(every, places.sites(every), strict=True) if sites(site)]
     if isinstance(sites, Mapping):
-        found = trace.find(**sites)
-        computed = set(_computed(trace).tolist())
-        rows = [row for row in map(trace.row, found) if "op" in sites or row in computed]
+        found, computed = places.trace.find(**sites), set(places.computed)
+        rows = [row for row in map(places.row, found) if "op" in sites or row in computed]
     elif isinstance(sites, Site):
-        rows = [trace.row(sites)]
+        rows = [places.row(sites)]
     elif isinstance(sites, str):
-        rows = _named(trace, sites)
+        rows = places.named(sites)
     else:
-        rows = [int(row) for item in sites for row in _rows(trace, item)]
-    return np.asarray(sorted(set(rows)), dtype=np.int64)
-
-
-def _named(trace: Trace, text: str) -> list[int]:
-    """Rows of a target, with ``other/`` added where only such calls were made."""
-    found = trace.find(text)
-    if not found and not text.startswith("other/"):
-        found = trace.find(f"other/{text}")
-    if not found:
-        raise CampaignError(f"no site {text!r}: {trace.missing(Target.parse(text))}")
-    return [trace.row(site) for site in found]
-
-
-def _computed(trace: Trace) -> np.ndarray:
-    columns, calls, tables = trace.site_columns, trace.calls, trace.tables
-    formats = faults.bits.FORMATS
-    floating = np.asarray(
-        [name in formats and formats[name].kind in ("float", "complex") for name in tables.dtypes]
-    )
-    numel = np.asarray([prod(shape) for shape in tables.shapes], dtype=np.int64)
-    flags = calls["flags"][columns["call"]]
-    known = ~np.isnan(columns["norm"]) | (columns["nan"] >= 0)  # statistics were taken of it
-    chosen = floating[columns["dtype"]] & (numel[columns["shape"]] > 0) & known
-    return np.flatnonzero(chosen & ((flags & _NOT_COMPUTED) == 0))
+        rows = [row for item in sites for row in _rows(places, item)]
+    return sorted(set(rows))
 
 
 def group_of(name: str, site: Site, point: Point) -> str:

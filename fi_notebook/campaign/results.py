@@ -22,6 +22,7 @@ import numpy as np
 from fi_notebook.campaign.journal import Row
 from fi_notebook.campaign.statistics import CONFIDENCE, Contrast, Rate, contrasts, rates
 from fi_notebook.core.run import OUTCOMES
+from fi_notebook.core.words import counted
 from fi_notebook.errors import did_you_mean
 
 if TYPE_CHECKING:
@@ -44,6 +45,11 @@ class Results:
     """
 
     rows: tuple[Row, ...]
+
+    def __repr__(self) -> str:
+        """How many injections, and how they ended; the rows are too long to print."""
+        ends = ", ".join(f"{name} {n}" for name, n in self.counts.items())
+        return f"<Results of {counted(len(self), 'injection')}: {ends or 'none yet'}>"
 
     def __len__(self) -> int:
         """How many injections were made."""

@@ -24,9 +24,11 @@ from typing import Any
 from fi_notebook.campaign.draws import CampaignError
 from fi_notebook.campaign.guard import Guard, Overtime, end_with_parent
 from fi_notebook.campaign.journal import Row
+from fi_notebook.campaign.places import Places
 from fi_notebook.core.fault import Fault
 from fi_notebook.core.site import Site
 from fi_notebook.engine.settled import Settled
+from fi_notebook.engine.stored import stored_sites
 from fi_notebook.session import Session, SessionCancelled
 from fi_notebook.session.sliced import LeanRun
 from fi_notebook.session.trials import Trials
@@ -134,6 +136,7 @@ class Bench:
             self.trials: Trials = self.session.trials(campaign["steps"])
         self._sites: dict[str, Site] = {}
         trace = self.trials.trace
+        self.places = Places(trace, stored_sites(self.session.model))
         made = f"{trace.info.get('loss')!r}/{trace.tables.ops}/{trace.call_count}"
         keys = ("torch", "python", "machine", "deterministic")
         self.environment = {key: trace.info.get(key) for key in keys} | {
@@ -169,8 +172,7 @@ class Bench:
 
     def _site(self, text: str) -> Site:
         if text not in self._sites:
-            trace = self.trials.trace
-            self._sites[text] = trace.site(trace.row(text))
+            (self._sites[text],) = self.places.sites([self.places.row(text)])
         return self._sites[text]
 
     def _audit(self, job: Job) -> None:

@@ -176,7 +176,7 @@ def _target_outputs(trace: Trace, target: Target) -> np.ndarray:
 
 def _in_modules(trace: Trace, patterns: Sequence[str]) -> np.ndarray:
     infos = trace.tables.modules
-    check_modules(patterns, (name for info in infos for name in info.names))
+    check_modules(patterns, (name for info in infos for name in info.names), infos[0].kind)
     chosen = [any(module_matches(p, info.names) for p in patterns) for info in infos]
     return np.asarray(np.asarray(chosen, dtype=bool)[trace.calls["module"]])
 

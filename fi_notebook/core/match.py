@@ -72,12 +72,13 @@ def module_hint(text: str, names: Iterable[str]) -> str:
     return f"; {text!r} is a module: name an operator, with modules={text!r}"
 
 
-def check_modules(patterns: Iterable[str], known: Iterable[str]) -> None:
+def check_modules(patterns: Iterable[str], known: Iterable[str], root: str = "") -> None:
     """Refuse a module filter that chooses nothing.
 
     Args:
         patterns: The filters.
         known: Every module name there is.
+        root: Class of the model, which people take for its name.
 
     Raises:
         SiteError: Names the filter and the nearest module names.
@@ -85,6 +86,8 @@ def check_modules(patterns: Iterable[str], known: Iterable[str]) -> None:
     names = [*known, LOSS_FUNCTION, OUTSIDE]
     for pattern in patterns:
         if not has_module(pattern, names):
+            if root and pattern.casefold() == root.casefold():
+                raise SiteError(f"no module {pattern!r}: that is the whole model, which is ''")
             raise SiteError(f"no module {pattern!r}{did_you_mean(pattern, names)}")
 
 

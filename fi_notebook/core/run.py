@@ -15,11 +15,11 @@ import numpy as np
 
 from fi_notebook.core.detection import Detection
 from fi_notebook.core.fault import FaultPlan
+from fi_notebook.core.injection import Injection, NotInjected
 from fi_notebook.core.lookup import described, either, make_sites
 from fi_notebook.core.masking import MECHANISMS
 from fi_notebook.core.site import Site
-from fi_notebook.core.stats import TensorStats
-from fi_notebook.core.words import among, counted
+from fi_notebook.core.words import agreed, among, counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,15 +29,11 @@ if TYPE_CHECKING:
 __all__ = [
     "DISTANCES",
     "EFFECTS",
-    "NO_ELEMENT",
     "NO_LOSS",
     "OUTCOMES",
     "RESULT",
     "Comparison",
     "Difference",
-    "ElementChange",
-    "Injection",
-    "NotInjected",
     "Outcome",
     "Run",
     "StepRecord",
@@ -67,85 +63,8 @@ OUTCOMES = (
 RESULT = "result"
 """Name of the difference that stands for the loss where a step has none."""
 
-NO_ELEMENT = "no element fits its selection"
-"""Note of an injection that chose nothing."""
-
 NO_LOSS = "no loss was found"
 """Note of a loss that there is not."""
-
-
-@dataclass(frozen=True, slots=True)
-class ElementChange:
-    """One element that a fault struck.
-
-    Attributes:
-        index: Coordinates of the element.
-        before: Value before; real and imaginary part are written as a complex.
-        after: Value after.
-        before_bits: Raw bits before, as an unsigned integer; None for complex.
-        after_bits: Raw bits after.
-    """
-
-    index: tuple[int, ...]
-    before: float | int | complex
-    after: float | int | complex
-    before_bits: int | None
-    after_bits: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Injection:
-    """One firing of one fault.
-
-    Attributes:
-        fault: Id of the fault.
-        site: Where it struck.
-        step: In which step.
-        before: Statistics of the tensor before.
-        after: Statistics of the tensor after.
-        changed: How many elements changed their bits; 0 is *inactive*.
-        elements: The changed elements in row-major order, the first 64 of them.
-        kind: ``functional``, ``in place``, ``view`` or ``stored``.
-        note: What a person must know of this firing (``unsafe_view: …``), or ``""``.
-        rank: Rank of the process.
-    """
-
-    fault: str
-    site: Site
-    step: int
-    before: TensorStats
-    after: TensorStats
-    changed: int
-    elements: tuple[ElementChange, ...]
-    kind: str = "functional"
-    note: str = ""
-    rank: int = 0
-    _tensors: tuple[Any, Any] | None = field(default=None, repr=False, compare=False)
-
-    def tensors(self) -> tuple[Any, Any]:
-        """The whole tensor before and after.
-
-        Raises:
-            LookupError: They were not kept (headless, or read from a file).
-        """
-        if self._tensors is None:
-            raise LookupError("the tensors of this injection were not kept; replay it in a Session")
-        return self._tensors
-
-
-@dataclass(frozen=True, slots=True)
-class NotInjected:
-    """A fault, or one that never came to strike, with the reason.
-
-    Attributes:
-        fault: Id of the fault.
-        reason: One plain clause: ``asked for call 7 of relu, 3 were made``.
-        elsewhere: Whether it is for other ranks, so that nothing is amiss on this one.
-    """
-
-    fault: str
-    reason: str
-    elsewhere: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,6 +177,12 @@ class Comparison:
     gradient_norm: Difference = field(default_factory=lambda: Difference("gradient norm", True))
     structural: str = ""
     notes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        """How many sites differ, and the first; the columns are too long to print."""
+        differ = among(len(self.diverged), len(self), "site")
+        first = "" if self.first is None else f", first {self.first}"
+        return f"<Comparison: {differ} {agreed(len(self.diverged), 'differ')}{first}; to_pandas()>"
 
     def __len__(self) -> int:
         """How many sites were compared."""

@@ -16,8 +16,8 @@ import torch
 
 from fi_notebook import faults
 from fi_notebook.core.fault import Fault
+from fi_notebook.core.injection import NotInjected
 from fi_notebook.core.match import CodeFilter, module_hint
-from fi_notebook.core.run import NotInjected
 from fi_notebook.core.site import PHASES
 from fi_notebook.core.words import agreed, counted
 from fi_notebook.engine.collectives import qualified_operator

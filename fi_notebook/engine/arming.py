@@ -43,7 +43,7 @@ def check_filters(fault: Fault, model: nn.Module) -> None:
     faults.check(fault.model, fault.parameters)
     faults.check_elements(fault.elements)
     table = ModuleTable(model)
-    check_modules(fault.modules or (), (*table.names, *table.parameters))
+    check_modules(fault.modules or (), (*table.names, *table.parameters), table.infos[0].kind)
     _check_stored(fault, model)
     for line in fault.code:
         CodeFilter.parse(line)

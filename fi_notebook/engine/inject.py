@@ -24,7 +24,7 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from fi_notebook import faults
 from fi_notebook.core.fault import Fault
-from fi_notebook.core.run import NO_ELEMENT, Injection, NotInjected
+from fi_notebook.core.injection import NO_ELEMENT, Injection, NotInjected
 from fi_notebook.core.site import PHASES, Site
 from fi_notebook.core.stats import TensorStats
 from fi_notebook.engine.aim import Aim

@@ -81,7 +81,7 @@ class Choice:
             SiteError: An unknown module, phase or stored tensor; names the nearest.
         """
         table = watch.table
-        check_modules(self.modules or (), (*table.names, *table.parameters))
+        check_modules(self.modules or (), (*table.names, *table.parameters), table.infos[0].kind)
         for phase in self.phases:
             if phase not in PHASES:
                 raise SiteError(f"no phase {phase!r}{did_you_mean(phase, PHASES)}")

@@ -24,7 +24,8 @@ from torch.optim import Optimizer
 from torch.utils._python_dispatch import _disable_current_modes
 
 from fi_notebook.core.fault import Fault
-from fi_notebook.core.run import Injection, NotInjected, StepRecord
+from fi_notebook.core.injection import Injection, NotInjected
+from fi_notebook.core.run import StepRecord
 from fi_notebook.engine.entered import Entered
 from fi_notebook.engine.inject import Striker
 from fi_notebook.engine.intercept import Call, Interceptor, Observer, Watch

@@ -26,7 +26,7 @@ import torch
 
 from fi_notebook import faults
 from fi_notebook.core.fault import Fault
-from fi_notebook.core.run import NO_ELEMENT, Injection
+from fi_notebook.core.injection import NO_ELEMENT, Injection
 from fi_notebook.core.site import Site
 from fi_notebook.core.stats import TensorStats
 from fi_notebook.engine.outputs import outputs

@@ -51,6 +51,7 @@ __all__ = [
     "optimizer_tensors",
     "stored_names",
     "stored_site",
+    "stored_sites",
 ]
 
 logger = logging.getLogger("fi_notebook")
@@ -261,6 +262,16 @@ def stored_site(kind: str, name: str, module: str, tensor: torch.Tensor) -> Site
         dtype=dtype_name(tensor.dtype),
         shape=tuple(tensor.shape),
     )
+
+
+def stored_sites(model: nn.Module) -> list[Site]:
+    """Every parameter and buffer, then the gradient of every parameter, as sites."""
+    kinds = (("param", "param"), ("buffer", "buffer"), ("grad", "param"))
+    return [
+        stored_site(kind, name, module, local_part(tensor))
+        for kind, source in kinds
+        for name, module, tensor in model_tensors(model, source)
+    ]
 
 
 def stored_names(model: nn.Module, kind: str) -> list[str]:

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from fi_notebook.core.fault import Elements
-from fi_notebook.core.run import ElementChange
+from fi_notebook.core.injection import ElementChange
 from fi_notebook.errors import FaultError
 from fi_notebook.faults import elements as selections
 from fi_notebook.faults.bits import bit_view, dtype_name, format_of, unsigned
@@ -257,8 +257,12 @@ def apply(
         A new tensor of the same dtype, device and strides, outside any autograd graph.
 
     Raises:
-        FaultError: The model is a call model, or cannot strike this tensor.
+        FaultError: The model is a call model, or cannot strike this tensor, or it is none.
     """
+    if not isinstance(tensor, torch.Tensor):
+        raise FaultError(
+            f"cannot strike a {type(tensor).__name__}; expected a tensor, as torch.tensor(…) makes"
+        )
     model = get(name)
     if model.kind != "value":
         raise FaultError(

@@ -13,8 +13,8 @@ import logging
 from dataclasses import replace
 
 from fi_notebook.core.fault import Fault, FaultPlan
+from fi_notebook.core.injection import NotInjected
 from fi_notebook.core.match import has_module, module_hint
-from fi_notebook.core.run import NotInjected
 from fi_notebook.engine import arming
 from fi_notebook.engine.aim import is_operator
 from fi_notebook.engine.collectives import qualified_operator

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from fi_notebook.core.files import append_whole
-from fi_notebook.core.run import ElementChange, Injection, NotInjected
+from fi_notebook.core.injection import ElementChange, Injection, NotInjected
 from fi_notebook.core.stats import TensorStats
 
 __all__ = ["EventFile"]

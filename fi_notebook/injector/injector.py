@@ -36,7 +36,7 @@ from torch.optim import Optimizer
 
 from fi_notebook import faults
 from fi_notebook.core.fault import FaultPlan
-from fi_notebook.core.run import Injection, NotInjected
+from fi_notebook.core.injection import Injection, NotInjected
 from fi_notebook.engine.arguments import optimizers_of
 from fi_notebook.engine.attachment import Attachment
 from fi_notebook.engine.inject import Striker

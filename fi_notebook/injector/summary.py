@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from math import prod
 
 from fi_notebook.core.fault import Fault, FaultPlan
-from fi_notebook.core.run import Injection, NotInjected
+from fi_notebook.core.injection import Injection, NotInjected
 from fi_notebook.core.steps import Steps
 from fi_notebook.core.words import among, counted
 

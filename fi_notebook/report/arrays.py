@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from fi_notebook.core.run import Injection
+from fi_notebook.core.injection import Injection
 
 __all__ = ["Values", "fold", "keep_extremes", "largest_in_blocks", "values_of"]
 

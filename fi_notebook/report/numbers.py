@@ -21,7 +21,8 @@ from typing import NamedTuple
 import numpy as np
 
 from fi_notebook.analysis.words import four_digits, percent, times
-from fi_notebook.core.run import Comparison, ElementChange
+from fi_notebook.core.injection import ElementChange
+from fi_notebook.core.run import Comparison
 from fi_notebook.core.words import among
 
 __all__ = [

@@ -20,17 +20,10 @@ import numpy as np
 
 from fi_notebook.analysis.clipping import clips_gradients
 from fi_notebook.core.fault import Fault, FaultPlan
+from fi_notebook.core.injection import ElementChange, Injection
 from fi_notebook.core.lookup import find_rows, line_stacks
 from fi_notebook.core.match import CodeFilter
-from fi_notebook.core.run import (
-    EFFECTS,
-    Comparison,
-    Difference,
-    ElementChange,
-    Injection,
-    Run,
-    StepRecord,
-)
+from fi_notebook.core.run import EFFECTS, Comparison, Difference, Run, StepRecord
 from fi_notebook.core.site import PHASES, Site
 from fi_notebook.core.trace import FLAGS, Trace
 from fi_notebook.errors import FiError

@@ -16,7 +16,8 @@ from collections.abc import Iterable, Iterator
 from html import escape
 
 from fi_notebook.core.fault import FaultPlan
-from fi_notebook.core.run import Injection, Run
+from fi_notebook.core.injection import Injection
+from fi_notebook.core.run import Run
 from fi_notebook.core.trace import Trace
 from fi_notebook.core.tree import Node
 from fi_notebook.core.words import counted

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from fi_notebook.core.run import ElementChange, Injection
+from fi_notebook.core.injection import ElementChange, Injection
 from fi_notebook.core.stats import STATISTICS
 from fi_notebook.core.words import counted
 from fi_notebook.report.arrays import values_of

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fi_notebook.core.run import Injection, Run
+from fi_notebook.core.injection import Injection
+from fi_notebook.core.run import Run
 from fi_notebook.errors import SessionError, did_you_mean
 from fi_notebook.report import figures
 

@@ -9,13 +9,12 @@ parameters in every step. Before the first claim, golden is run against golden.
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import zip_longest
-from typing import Any, SupportsFloat
+from typing import Any
 
 import numpy as np
-import torch
 
 from fi_notebook.analysis.detectors import detect
 from fi_notebook.analysis.findings import findings
@@ -24,22 +23,22 @@ from fi_notebook.analysis.outcome import judge
 from fi_notebook.analysis.tolerance import DEFAULT, Tolerance
 from fi_notebook.analysis.words import several
 from fi_notebook.core.fault import FaultPlan
-from fi_notebook.core.run import Comparison, NotInjected, Run, StepRecord
+from fi_notebook.core.injection import NotInjected
+from fi_notebook.core.run import Comparison, Run, StepRecord
 from fi_notebook.core.trace import FLAGS
 from fi_notebook.core.words import among, counted
-from fi_notebook.engine.replay import Setup, StepResult, run_step
-from fi_notebook.engine.snapshot import Generators
+from fi_notebook.engine.replay import StepResult, run_step
 from fi_notebook.engine.store import ValueStore
 from fi_notebook.errors import SessionError
 from fi_notebook.session.comparing import compare_steps, distance, update_of
+from fi_notebook.session.evaluation import Evaluate, evaluated
 from fi_notebook.session.golden import GoldenRun, check_ran, settings
 from fi_notebook.session.keeping import Keeping
 from fi_notebook.session.left import left_behind
 from fi_notebook.session.stage import Stage
 
-__all__ = ["Evaluate", "Replay"]
+__all__ = ["Replay"]
 
-Evaluate = Callable[[torch.nn.Module], Mapping[str, SupportsFloat] | SupportsFloat]
 
 REPEATABLE = 1e-3
 """Relative L2 up to which golden against golden is noise; beyond, the step does not repeat."""
@@ -300,7 +299,7 @@ class Replay:
         apart = distance(reference, result)
         record = replace(result.record(number), parameter_distance=apart)
         if evaluate is not None:
-            record = replace(record, metrics=_evaluated(evaluate, self.stage.setup))
+            record = replace(record, metrics=evaluated(evaluate, self.stage.setup))
         return record
 
     def _compare(
@@ -322,22 +321,6 @@ class Replay:
         if last[1] is not struck and len(golden.results) == len(faulty.results):
             comparison = replace(comparison, **update_of(*last))
         return replace(comparison, notes=(*comparison.notes, *findings(comparison)))
-
-
-def _evaluated(evaluate: Evaluate, setup: Setup) -> dict[str, float]:
-    """What ``evaluate(model)`` says, with generators and training modes kept as they were."""
-    generators = Generators.take()
-    modes = [(module, module.training) for module in setup.model.modules()]
-    try:
-        with setup.interrupts.let_through():
-            answer = evaluate(setup.model)
-    finally:
-        generators.restore()
-        for module, training in modes:
-            module.training = training
-    metrics = answer if isinstance(answer, Mapping) else {"metric": answer}
-    plain = {str(n): v.detach() if isinstance(v, torch.Tensor) else v for n, v in metrics.items()}
-    return {name: float(value) for name, value in plain.items()}
 
 
 def _fired_before(earlier: list[StepResult]) -> dict[str, int]:

@@ -35,12 +35,13 @@ from fi_notebook.engine.replay import Setup, takes_step_number
 from fi_notebook.engine.source import SourceStacks
 from fi_notebook.engine.store import budget_of
 from fi_notebook.errors import SessionError
+from fi_notebook.session.evaluation import Evaluate, check_evaluate
 from fi_notebook.session.events import Events, Listener
 from fi_notebook.session.golden import GoldenRun, record_golden
 from fi_notebook.session.keeping import Keeping
 from fi_notebook.session.planned import Planned
 from fi_notebook.session.planning import PlanBook
-from fi_notebook.session.replay import Evaluate, Replay
+from fi_notebook.session.replay import Replay
 from fi_notebook.session.stage import Stage
 
 if TYPE_CHECKING:
@@ -191,10 +192,8 @@ class Session(Planned):
         """
         if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
             raise SessionError(f"steps is {steps!r}; expected a whole number from 1")
-        if evaluate is not None and not callable(evaluate):
-            raise SessionError(
-                f"evaluate is {evaluate!r}; expected a callable that takes the model"
-            )
+        if evaluate is not None:
+            check_evaluate(evaluate, self.model)
         golden = self._golden or self._traced()
         with self._stage.running("replaying"):
             job = Replay(

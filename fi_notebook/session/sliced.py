@@ -27,6 +27,7 @@ from fi_notebook.analysis.course import relative
 from fi_notebook.analysis.outcome import judge
 from fi_notebook.analysis.tolerance import Tolerance
 from fi_notebook.core.fault import Fault, FaultPlan
+from fi_notebook.core.injection import Injection
 from fi_notebook.core.masking import MECHANISMS
 from fi_notebook.core.run import (
     COMPARISON_COLUMNS,
@@ -34,7 +35,6 @@ from fi_notebook.core.run import (
     NO_LOSS,
     Comparison,
     Difference,
-    Injection,
     Outcome,
     StepRecord,
 )

@@ -19,7 +19,7 @@ import torch
 
 from fi_notebook import faults
 from fi_notebook.core.fault import Fault
-from fi_notebook.core.run import ElementChange
+from fi_notebook.core.injection import ElementChange
 from fi_notebook.core.site import Site
 
 __all__ = [

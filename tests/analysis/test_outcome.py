@@ -10,7 +10,8 @@ import pytest
 from fi_notebook.analysis.outcome import judge
 from fi_notebook.analysis.tolerance import Tolerance
 from fi_notebook.core.fault import FaultPlan
-from fi_notebook.core.run import OUTCOMES, Difference, NotInjected, Outcome
+from fi_notebook.core.injection import NotInjected
+from fi_notebook.core.run import OUTCOMES, Difference, Outcome
 from tests.records import CHANGED_LOSS, EQUAL_LOSS, PLAN, comparison, flipped, injection, steps
 
 MOVED = Difference("fc.weight", False, 6, 6, relative_l2=0.001, max_abs=0.002)

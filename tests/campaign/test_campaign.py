@@ -302,3 +302,25 @@ def test_a_file_that_cannot_be_is_refused(given: dict, expected: str, tmp_path: 
     path.write_text(json.dumps(given))
     with pytest.raises(CampaignError, match=expected):
         from_file(path)
+
+
+def test_stored_tensors_are_struck_like_a_session_strikes_them(tmp_path: Path) -> None:
+    """Each row is a replay in full, with the outcome and loss of that fault armed alone."""
+    sites = ["param:conv1.weight", "grad:out.bias"]
+    campaign = Campaign(QUICKSTART, sites=sites, n=8, seed=3, strategy="stratified", strata="site")
+    rows = list(campaign.run(journal=tmp_path / "run.jsonl"))
+    assert {row.way for row in rows} == {"replay"}
+    assert {row.site for row in rows} == {"param:conv1.weight", "grad:out.bias"}
+    for row in rows:
+        run = opened(row).run
+        assert run is not None
+        assert run.outcome.name == row.outcome
+        assert run.faulty[-1].loss == row.metrics["loss"]
+    made, differences = again(read_row(f"{tmp_path / 'run.jsonl'}:5"))
+    assert (made.outcome, differences) == (rows[4].outcome, [])
+
+
+def test_results_are_told_in_a_line(small: Campaign) -> None:
+    """Not every row of thousands."""
+    assert repr(small.results).startswith("<Results of 120 injections: ")
+    assert len(repr(small.results)) < 300

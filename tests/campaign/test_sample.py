@@ -7,10 +7,14 @@ from collections import Counter
 import pytest
 
 from fi_notebook.campaign.draws import CampaignError, draw, seed_of
+from fi_notebook.campaign.places import Places
 from fi_notebook.campaign.population import FaultSpec, Population
 from fi_notebook.campaign.sample import planned
 from fi_notebook.core.trace import Trace
-from fi_notebook.errors import FaultError
+from fi_notebook.engine.stored import stored_sites
+from fi_notebook.errors import FaultError, SiteError
+from fi_notebook.session import Session
+from tests import models
 from tests.campaign import sessions
 
 
@@ -22,7 +26,7 @@ def trace() -> Trace:
 
 def test_the_population_is_bits_times_elements_times_sites(trace: Trace) -> None:
     """relu*1 and relu*2: 64 × (8 + 16) × 8 × 8 elements of 32 bits, in two steps."""
-    found = Population.of(trace, sites="relu", steps=(0, 1))
+    found = Population.of(Places(trace), sites="relu", steps=(0, 1))
     assert len(found) == 64 * (8 + 16) * 64 * 32 * 2
     first, last = found[0], found[len(found) - 1]
     assert (first.bit, first.element, first.step) == (0, 0, 0)
@@ -31,7 +35,7 @@ def test_the_population_is_bits_times_elements_times_sites(trace: Trace) -> None
 
 def test_without_sites_only_computed_values_are_struck(trace: Trace) -> None:
     """No views, no bookkeeping and no integers stand in the population."""
-    ops = {site.op for site in Population.of(trace).sites}
+    ops = {site.op for site in Population.of(Places(trace)).sites}
     assert {"convolution", "relu", "addmm", "mm", "addcdiv_"} <= ops
     assert not ops & {"t", "view", "detach", "empty", "empty_like"}
 
@@ -39,14 +43,16 @@ def test_without_sites_only_computed_values_are_struck(trace: Trace) -> None:
 def test_a_field_is_its_bits(trace: Trace) -> None:
     """The exponent of float32 has 8 bits, from 23."""
     spec = FaultSpec.of(("bitflip", {"field": "exponent"}))
-    found = Population.of(trace, sites="addmm*1:0", specs=[spec])
+    found = Population.of(Places(trace), sites="addmm*1:0", specs=[spec])
     assert len(found) == 64 * 10 * 8
     assert found[0].bit == 23
 
 
 def test_drawn_elements_are_few_and_the_same_each_time(trace: Trace) -> None:
     """elements=3: three of each site, whoever draws them."""
-    one, two = (Population.of(trace, sites="addmm*1:0", elements=3, seed=5) for _ in range(2))
+    one, two = (
+        Population.of(Places(trace), sites="addmm*1:0", elements=3, seed=5) for _ in range(2)
+    )
     assert len(one) == 3 * 32
     assert [p.element for p in map(one.__getitem__, range(96))] == [
         p.element for p in map(two.__getitem__, range(96))
@@ -55,7 +61,7 @@ def test_drawn_elements_are_few_and_the_same_each_time(trace: Trace) -> None:
 
 def test_a_random_draw_repeats_nothing_and_grows_by_its_end(trace: Trace) -> None:
     """Without replacement; 50 injections are the first 50 of 100."""
-    population = Population.of(trace, sites="relu*2:0")
+    population = Population.of(Places(trace), sites="relu*2:0")
     some, more = (planned(population, n, "random", 7) for n in (50, 100))
     assert more[:50] == some
     assert len({(p.row, p.bit, p.element) for p in more}) == 100
@@ -69,7 +75,7 @@ def test_a_draw_of_everything_is_everything() -> None:
 def test_strata_have_exactly_the_planned_counts(trace: Trace) -> None:
     """100 over 8 bit strata of an exponent: 12 or 13 each; asked-for counts as asked."""
     spec = FaultSpec.of(("bitflip", {"field": "exponent"}))
-    population = Population.of(trace, sites="relu*1:0", specs=[spec])
+    population = Population.of(Places(trace), sites="relu*1:0", specs=[spec])
     equal = planned(population, 100, "stratified", 1, strata="bit")
     assert sorted(Counter(p.bit for p in equal).values()) == [12] * 4 + [13] * 4
     asked = planned(population, None, "stratified", 1, strata={"23": 3, "30": 11}, by="bit")
@@ -78,7 +84,7 @@ def test_strata_have_exactly_the_planned_counts(trace: Trace) -> None:
 
 def test_a_small_stratum_gives_its_rest_to_the_others(trace: Trace) -> None:
     """The loss has 32 points; of 200 over two sites the other one takes 168."""
-    population = Population.of(trace, sites=["nll_loss_forward*1:0", "relu*1:0"])
+    population = Population.of(Places(trace), sites=["nll_loss_forward*1:0", "relu*1:0"])
     found = planned(population, 200, "stratified", 1, strata="op")
     counts = Counter(trace.site(p.row).op for p in found)
     assert counts == {"nll_loss_forward": 32, "relu": 168}
@@ -86,7 +92,7 @@ def test_a_small_stratum_gives_its_rest_to_the_others(trace: Trace) -> None:
 
 def test_an_exhaustive_campaign_makes_every_point_once(trace: Trace) -> None:
     """The loss is one element of 32 bits."""
-    population = Population.of(trace, sites="nll_loss_forward*1:0")
+    population = Population.of(Places(trace), sites="nll_loss_forward*1:0")
     assert [p.bit for p in planned(population, None, "exhaustive", 0)] == list(range(32))
     with pytest.raises(CampaignError, match="choose fewer sites"):
         planned(population, 31, "exhaustive", 0)
@@ -100,12 +106,32 @@ def test_seeds_belong_to_campaign_and_injection_alone() -> None:
 
 def test_what_cannot_be_is_refused_with_near_names(trace: Trace) -> None:
     """A strategy, a site, a stratum, a fault model that are not there."""
-    population = Population.of(trace, sites="relu*1:0")
+    population = Population.of(Places(trace), sites="relu*1:0")
     with pytest.raises(CampaignError, match="did you mean 'random'"):
         planned(population, 1, "randm", 0)
     with pytest.raises(CampaignError, match="made no call of 'rel'"):
-        Population.of(trace, sites="rel")
+        Population.of(Places(trace), sites="rel")
     with pytest.raises(CampaignError, match="no stratum 'relu9'"):
         planned(population, None, "stratified", 0, strata={"relu9": 1}, by="layer")
     with pytest.raises(FaultError, match="bitflip"):
         FaultSpec.of("bitflp")
+
+
+def test_stored_tensors_are_places_after_those_of_the_trace() -> None:
+    """Of Linear(5, 6) and Linear(6, 3): 30 and 18 weights of 32 bits; a glob chooses both."""
+    case = models.mlp()
+    session = Session(case.step, model=case.model, optimizer=case.optimizer)
+    places = Places(session.trace(), stored_sites(case.model))
+    population = Population.of(places, sites="param:*.weight")
+    assert len(population) == (5 * 6 + 6 * 3) * 32
+    assert [str(site) for site in population.sites] == ["param:0.weight", "param:2.weight"]
+    assert list(population.by("layer")) == ["0", "2"]
+    both = Population.of(places, sites=["grad:0.bias", "relu*1:0"])
+    assert [str(site) for site in both.sites] == ["relu*1:0", "grad:0.bias"]
+    assert len(both) == (6 + 4 * 6) * 32
+    with pytest.raises(CampaignError, match=r"no param '0\.wieght'; did you mean '0\.weight'"):
+        Population.of(places, sites="param:0.wieght")
+    with pytest.raises(CampaignError, match="an optimizer makes its state as it goes"):
+        Population.of(places, sites="state:0.weight.exp_avg")
+    with pytest.raises(SiteError):
+        places.row("param:9.weight")

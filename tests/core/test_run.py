@@ -4,16 +4,8 @@ import numpy as np
 import pytest
 
 from fi_notebook.core.fault import Fault, FaultPlan
-from fi_notebook.core.run import (
-    COMPARISON_COLUMNS,
-    EFFECTS,
-    Comparison,
-    Difference,
-    Injection,
-    NotInjected,
-    Outcome,
-    Run,
-)
+from fi_notebook.core.injection import Injection, NotInjected
+from fi_notebook.core.run import COMPARISON_COLUMNS, EFFECTS, Comparison, Difference, Outcome, Run
 from fi_notebook.core.site import Site, Target
 from fi_notebook.core.stats import TensorStats
 from fi_notebook.core.trace import Trace

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fi_notebook import faults
-from fi_notebook.core.run import ElementChange
+from fi_notebook.core.injection import ElementChange
 from fi_notebook.errors import FaultError
 from fi_notebook.faults.bits import FORMATS, bit_view, dtype_of
 
@@ -152,3 +152,23 @@ def test_parameters_may_be_called_like_arguments_of_apply() -> None:
     """``elements`` and ``seed`` by keyword, the rest goes to the model."""
     after = faults.apply(torch.ones(4), "set", elements={"index": 2}, seed=5, value="-inf")
     assert after.tolist() == [1.0, 1.0, -math.inf, 1.0]
+
+
+@pytest.mark.parametrize("value", [[1, 2], 3.0, None, "x"])
+def test_what_is_no_tensor_is_refused(value: object) -> None:
+    """With what it is and what would do."""
+    with pytest.raises(FaultError, match=f"cannot strike a {type(value).__name__}; expected a ten"):
+        faults.apply(value, "zero")  # type: ignore[arg-type]  # what the test is about
+
+
+def test_the_part_that_still_stands() -> None:
+    """Of three struck elements one was written since: the other NaNs are given back."""
+    tensor = torch.tensor([1.0, 2.0, 3.0, 4.0])
+    chosen = faults.corrupt(
+        tensor, "set", {"value": math.nan}, {"index": [[0], [1], [3]]}, faults.generator(0)
+    )
+    chosen.write_into(tensor)
+    assert chosen.still_in(tensor) is chosen
+    tensor[1] = 7.0
+    chosen.still_in(tensor).reversed().write_into(tensor)
+    assert tensor.tolist() == [1.0, 7.0, 3.0, 4.0]

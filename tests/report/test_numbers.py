@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fi_notebook.core.run import ElementChange
+from fi_notebook.core.injection import ElementChange
 from fi_notebook.report import numbers
 
 

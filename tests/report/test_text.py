@@ -3,7 +3,8 @@ from __future__ import annotations
 from math import inf, nan
 
 from fi_notebook.core.detection import Alarm, Detection
-from fi_notebook.core.run import Difference, NotInjected, Outcome
+from fi_notebook.core.injection import NotInjected
+from fi_notebook.core.run import Difference, Outcome
 from fi_notebook.report import figures, text, text_watched
 from tests.records import PLAN, comparison, flipped, injection, run, steps
 from tests.traces import Call, build, digits_step, large

@@ -146,7 +146,13 @@ def test_what_a_cell_shows_is_short() -> None:
     assert repr(run).startswith("<Run of 1 of 1 step, 1 injection; changed: f1 struck relu*1:0")
     assert repr(run.outcome).startswith("<Outcome changed: ")
     assert repr(run.injections[0].site).startswith("<Site relu*1:0 forward ")
-    assert all("\n" not in repr(each) for each in (fault, run, run.outcome))
+    assert repr(run.injections[0]) == (
+        f"<Injection of f1 at relu*1:0 in step 0: {run.injections[0].changed} elements changed>"
+    )
+    assert repr(run.comparison).startswith("<Comparison: ")
+    assert repr(run.comparison).endswith(" sites differ, first relu*1:0; to_pandas()>")
+    told = (fault, run, run.outcome, run.comparison, run.injections[0])
+    assert all("\n" not in repr(each) and len(repr(each)) < 400 for each in told)
 
 
 def test_saving_into_no_folder_names_it(tmp_path: Path) -> None:

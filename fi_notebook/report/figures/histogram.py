@@ -15,7 +15,7 @@ import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from fi_notebook.core.run import Injection
+from fi_notebook.core.injection import Injection
 from fi_notebook.report.figures.look import FAULTY, FAULTY_FILL, GOLDEN_FILL, set_title
 from fi_notebook.report.figures.struck import title_of, values_and_note
 from fi_notebook.report.numbers import number, smallest_normal

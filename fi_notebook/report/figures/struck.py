@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fi_notebook.core.run import ElementChange, Injection
+from fi_notebook.core.injection import ElementChange, Injection
 from fi_notebook.core.words import among
 from fi_notebook.report.arrays import values_of
 from fi_notebook.report.figures.look import DOT, plain, short

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import plotly.graph_objects as go
 
-from fi_notebook.core.run import ElementChange, Injection
+from fi_notebook.core.injection import ElementChange, Injection
 from fi_notebook.core.words import among
 from fi_notebook.report.arrays import Values, fold, keep_extremes, largest_in_blocks, values_of
 from fi_notebook.report.figures.look import (
