@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 import fi_notebook as fi
-from fi_notebook.core.run import OUTCOMES
+from fi_notebook.core.run import COMPARISON_COLUMNS, OUTCOMES
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -69,3 +69,11 @@ def test_it_counts_right_and_stays_short() -> None:
     notebooks = [path.name for path in sorted((ROOT / "notebooks").glob("*.ipynb"))]
     assert re.findall(r"\(notebooks/(.*?)\)", README) == notebooks
     assert len(README.splitlines()) <= LONGEST
+
+
+def test_every_column_of_a_comparison_is_explained() -> None:
+    """In the table of docs/comparison.md, each by its name."""
+    page = (ROOT / "docs" / "comparison.md").read_text(encoding="utf-8")
+    rows = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `")]
+    named = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
+    assert named >= set(COMPARISON_COLUMNS)

@@ -225,11 +225,20 @@ def _nonfinite_count(difference: Difference) -> int:
 
 
 def _changed(e: Evidence) -> Outcome:
+    c = e.comparison
+    kept = [
+        _tensor_words(kind, found)
+        for kind, found in (
+            ("parameter", c.parameters),
+            ("buffer", c.buffers),
+            ("optimizer tensor", c.optimizer_state),
+        )
+    ]
     said = [
-        _loss_words(e.comparison.loss),
-        _tensor_words("gradient", e.comparison.gradients),
-        _tensor_words("parameter", e.comparison.parameters),
-        growth_words(e.comparison),
+        _loss_words(c.loss),
+        _tensor_words("gradient", c.gradients),
+        *(kept[:1] if kept[0] else kept),
+        growth_words(c),
     ]
     words = "; ".join(text for text in said if text)
     return Outcome("changed", f"{e.struck}; {words}{e.hidden}", e.strike)

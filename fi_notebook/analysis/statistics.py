@@ -129,10 +129,10 @@ def _relative(
     before: dict[str, np.ndarray], after: dict[str, np.ndarray], numel: np.ndarray
 ) -> np.ndarray:
     """A lower bound of ‖after - before‖ / ‖before‖, known from norms, means and deviations."""
-    norms = abs(after["norm"] - before["norm"])
-    moments = [np.square(after[name] - before[name]) for name in ("mean", "std")]
-    distance = np.fmax(norms, np.sqrt(numel * sum(moments)))
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        norms = abs(after["norm"] - before["norm"])
+        moments = [np.square(after[name] - before[name]) for name in ("mean", "std")]
+        distance = np.fmax(norms, np.sqrt(numel * sum(moments)))
         return np.where(distance == 0, 0.0, distance / before["norm"])
 
 

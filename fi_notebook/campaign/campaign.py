@@ -47,7 +47,7 @@ class Campaign(Counted):
     Args:
         make_session: A function without arguments that gives a `Session`, or its name as
             ``module:function``; other processes must be able to import it.
-        sites: Targets such as ``relu``, filters of `Trace.find`, or a test of each site;
+        sites: Targets such as ``relu`` or ``param:*.weight``, filters of `Trace.find`, or a test;
             None is every computed floating-point value.
         faults: Fault models: names, (name, parameters) pairs or mappings.
         elements: ``one`` (each element is a fault of its own), a number of drawn ones,

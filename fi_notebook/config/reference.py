@@ -42,7 +42,19 @@ JSON schema; the [fault models](fault_models.md) have a page of their own.
 A target is an operator (`addmm`: every call), a call (`addmm*3`: every output), an output
 (`addmm*3:0`), one tensor of a list (`_foreach_add_*1:0[3]`), an overload (`add.Tensor*2`),
 another namespace (`c10d::allreduce_*1`), a call that takes no number of the step
-(`other/mul*1`), or a stored tensor: `param:`, `buffer:`, `grad:` or `state:` and its name.
+(`other/mul*1`), or a stored tensor: `param:`, `buffer:`, `grad:` or `state:` and its name,
+which may be a glob.
+
+- `param:` and `buffer:` are struck before the first forward of a step, or before those of its
+  `micro_batches`. With `scope` `value` they are given back before the optimizer steps, so that
+  the update starts from the right values, or when the step ends.
+- `grad:` is struck once, before its optimizer steps: accumulated, unscaled and clipped as that
+  finds it. To strike the gradient of one backward, name the call that makes it.
+- `state:` is struck once, before its optimizer steps; not in the first step, which makes it.
+  With `scope` `value` both are given back when the optimizer has stepped.
+
+What was written in the meantime is not given back: the momentum that an optimizer makes of a
+struck one, the running statistics that a forward makes. With `scope` `storage` nothing is.
 """
 
 FIRST = """

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 from torch import nn
 
 from fi_notebook import faults
@@ -24,6 +25,10 @@ from fi_notebook.errors import FaultError, SiteError, did_you_mean
 __all__ = ["anchored", "check_fault", "check_filters", "sites_of", "unlike_headless", "unmet"]
 
 _SCOPES = ("value", "storage", "contribution")
+_POOLS = ("max_pool2d_with_indices", "max_pool3d_with_indices", "adaptive_max_pool2d")
+_UNCHECKED = {f"{pool}_backward" for pool in _POOLS} | {"_unsafe_index", "_unsafe_index_put"}
+"""Operators whose kernels do not check the indices that they are given."""
+
 _IN_PLACE, _VIEW, _COLLECTIVE, _UNSAFE = (
     1 << FLAGS.index(name) for name in ("in place", "view", "collective", "unsafe view")
 )
@@ -143,7 +148,7 @@ def check_fault(fault: Fault, golden: Trace) -> str:
     flags = [_flags(golden, site) for site in sites]
     _check_needs(fault, sites, flags)
     _check_views(fault, sites, flags)
-    return _check_tensors(fault, sites)
+    return _check_tensors(fault, sites) or _unchecked(golden, sites)
 
 
 def unlike_headless(fault: Fault, golden: Trace) -> str:
@@ -215,6 +220,22 @@ def _check_tensors(fault: Fault, sites: Sequence[Site]) -> str:
     if fault.steps.last == 0:
         raise FaultError(f"{sites[0]}: {refusals[0]}")
     return f"{sites[0]}: {refusals[0]}"
+
+
+def _unchecked(golden: Trace, sites: Sequence[Site]) -> str:
+    """A warning of places that a kernel reads without a look whether they can be."""
+    for site in sites:
+        if not site.dtype.startswith("int"):
+            continue
+        reads = np.flatnonzero(golden.input_sites == golden.row(site))
+        calls = np.searchsorted(golden.input_offsets, reads, side="right") - 1
+        ops = {golden.tables.ops[row] for row in golden.calls["op"][calls].tolist()} & _UNCHECKED
+        if ops:
+            return (
+                f"{site} holds places that {min(ops)} takes unseen: with wrong ones torch may read "
+                "outside its memory, and end this process"
+            )
+    return ""
 
 
 def _refusal(fault: Fault, dtype: str, shape: tuple[int, ...]) -> str:

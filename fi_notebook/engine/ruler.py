@@ -204,13 +204,13 @@ def _far_by_bits(
 def _farthest(values: np.ndarray) -> float:
     """Largest magnitude; NaN counts as nothing (0 / 0, where neither run has anything)."""
     found = float(max(np.fmax.reduce(values), -np.fmin.reduce(values)))
-    return 0.0 if math.isnan(found) else found
+    return 0.0 if math.isnan(found) else found + 0.0  # not -0
 
 
 def _farthest_by_threads(values: torch.Tensor) -> float:
     """The same, by torch where none is NaN."""
     low, high = (found.item() for found in torch.aminmax(values))
-    return _farthest(values.numpy()) if math.isnan(low) else max(high, -low)
+    return _farthest(values.numpy()) if math.isnan(low) else max(high, -low) + 0.0
 
 
 def _across(golden: np.ndarray, faulty: np.ndarray) -> float:

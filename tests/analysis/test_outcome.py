@@ -298,3 +298,18 @@ def test_every_class_has_a_case_here() -> None:
     text = pathlib.Path(__file__).read_text(encoding="utf-8")
     assert [name for name in OUTCOMES if f'"{name}"' not in text] == []
     assert np.unique(OUTCOMES).size == 13
+
+
+def test_what_moved_is_named_where_no_parameter_did() -> None:
+    """A buffer, or a tensor of the optimizer; beside a parameter neither is worth a word."""
+    buffer, state = replace(MOVED, name="norm.mean"), replace(MOVED, name="fc.weight.step")
+    kept: dict[str, Any] = {
+        "parameters": (),
+        "buffers": (buffer,),
+        "optimizer_state": (state,),
+    }
+    reason = case(comparison=comparison(SPREAD, loss=EQUAL_LOSS, **kept)).reason
+    assert "1 of 1 buffer differs, most norm.mean" in reason
+    assert "1 of 1 optimizer tensor differs, most fc.weight.step" in reason
+    both = kept | {"parameters": (MOVED,)}
+    assert "norm.mean" not in case(comparison=comparison(SPREAD, loss=EQUAL_LOSS, **both)).reason

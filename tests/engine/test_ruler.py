@@ -190,3 +190,10 @@ def test_a_multiple_of_a_constant_points_the_same_way() -> None:
     found = measure(golden, golden * 3, Ruler(single=True))
     assert 0.9999 < found.cosine <= 1
     assert found.relative_l2 == pytest.approx(91.25 / 45.75, rel=1e-4)  # 137 beside 45.75
+
+
+def test_a_largest_error_of_nothing_is_no_negative_zero() -> None:
+    """-1 became NaN: of the others, 0 / -1 each, the largest relative error is 0, not -0."""
+    golden = torch.tensor([-1.0, -1.0, -1.0])
+    found = measure(golden, torch.tensor([-1.0, math.nan, -1.0]))
+    assert math.copysign(1, found.max_rel) == math.copysign(1, found.max_abs) == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -159,3 +160,19 @@ def test_saving_into_no_folder_names_it(tmp_path: Path) -> None:
     """The error names the path that was given, not a file that the package makes."""
     with pytest.raises(FileNotFoundError, match=r"there is no folder .*nodir; make it first"):
         _session().plan.save(tmp_path / "nodir" / "injector.json")
+
+
+def test_places_that_a_kernel_does_not_check_are_warned_of() -> None:
+    """The indices of max pooling, which its backward reads; its values are not."""
+    model = nn.Sequential(nn.Conv2d(1, 2, 3), nn.MaxPool2d(2))
+    x = torch.randn(1, 1, 6, 6)
+    session = Session(lambda: model(x).sum().backward(), model=model)
+    session.trace()
+    said = "max_pool2d_with_indices_backward takes unseen"
+    with pytest.warns(
+        FaultWarning, match=f"max_pool2d_with_indices\\*1:1 holds places that {said}"
+    ):
+        session.arm("max_pool2d_with_indices*1:1", "bitflip", bit=40)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        session.arm("max_pool2d_with_indices*1:0", "bitflip", bit=30)
