@@ -41,8 +41,9 @@ __all__ = [
 EXACT = 1 << 13
 """Tensors up to this many elements are summarised in float64."""
 
-_PIECE = 1 << 17
-"""Elements that a thread looks at by one kernel after the other: 512 KiB stay in the cache."""
+_PIECE, _PIECES = 1 << 17, 16
+"""Elements that a thread looks at by one kernel after the other (512 KiB stay in the cache), and
+for how many threads there is room at most."""
 
 _WAITING = 1 << 20
 """Elements of small tensors that wait to be summarised together, at most: 8 MiB."""
@@ -217,7 +218,7 @@ def _large(values: torch.Tensor, room: np.ndarray) -> _Row:
     flat = values.as_strided((values.numel(),), (1,)) if is_dense(values) else values.reshape(-1)
     low, high, total, squares, zeros, odd = math.inf, -math.inf, 0.0, 0.0, 0, _NONE
     threads = torch.get_num_threads()
-    size = _PIECE * threads
+    size = _PIECE * min(threads, _PIECES)
     for piece in flat.split(size) if flat.numel() > size else (flat,):
         part = _workable(piece)
         least, most = _range(part, threads)
