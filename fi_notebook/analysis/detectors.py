@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from fi_notebook.core.detection import Alarm, Bound, Detection
-from fi_notebook.core.run import Comparison, StepRecord
+from fi_notebook.core.run import NO_LOSS, RESULT, Comparison, StepRecord
 from fi_notebook.core.site import PHASES
 from fi_notebook.core.trace import Trace
 from fi_notebook.errors import did_you_mean
@@ -56,6 +56,7 @@ class Observed:
         step: The step that the trace is of.
         golden: The golden trace, to calibrate bounds on.
         golden_rows: For each site row of the trace its row there, or -1.
+        has_loss: Whether the steps have a loss; else that of their records is NaN.
     """
 
     trace: Trace
@@ -63,6 +64,7 @@ class Observed:
     step: int
     golden: Trace
     golden_rows: np.ndarray
+    has_loss: bool = True
 
 
 logger = logging.getLogger("fi_notebook")
@@ -144,9 +146,10 @@ def detect(
     rows[columns["faulty"][made]] = columns["golden"][made]
     golden, faulty = comparison.golden, comparison.faulty
     itself = np.arange(len(golden))
+    has_loss = comparison.loss.name != RESULT and comparison.loss.note != NO_LOSS
     runs = (
-        Observed(faulty, tuple(faulty_steps), first, golden, rows),
-        Observed(golden, tuple(golden_steps), first, golden, itself),
+        Observed(faulty, tuple(faulty_steps), first, golden, rows, has_loss),
+        Observed(golden, tuple(golden_steps), first, golden, itself, has_loss),
     )
     return tuple(_detection(name, runs, chosen[name]) for name in chosen)
 
@@ -197,8 +200,9 @@ def nan_guard(observed: Observed) -> Iterable[Alarm]:
         value = float("nan") if bad[0][rows[0]] else float("inf")
         yield _alarm_at(observed, int(rows[0]), value, float("nan"))
     for record in observed.steps:
-        values = (record.loss, record.gradient_norm, record.parameter_norm)
-        if bad_values := [value for value in values if not np.isfinite(value)]:
+        values = [record.loss, record.gradient_norm, record.parameter_norm]
+        seen = values if observed.has_loss else values[1:]
+        if bad_values := [value for value in seen if not np.isfinite(value)]:
             yield alarm_at_step(record, bad_values[0])
 
 

@@ -200,8 +200,18 @@ def _later_equal(e: Evidence) -> bool:
 
 def _masked_tolerance(e: Evidence) -> Outcome | None:
     name, worst = max([*distances(e.comparison), *_step_distances(e)], key=lambda pair: pair[1])
+    if not worst and e.comparison.loss.note == NO_LOSS:
+        return None  # it ends in a call that differs, and nothing else shows what came of it
     if not worst <= e.relative or any(_nonfinite_count(d) for d in differences(e.comparison)):
         return None
+    if not worst and len(e.comparison.diverged):
+        last = e.comparison.site(int(e.comparison.diverged[-1]))
+        return Outcome(
+            "masked_tolerance",
+            f"{e.struck}, and calls differ to the end of the step, the last {last}, but nothing "
+            "that it leaves behind does",
+            e.strike,
+        )
     return Outcome(
         "masked_tolerance",
         f"{e.struck}, and its error is not gone but stays below the tolerance: the largest "
@@ -236,12 +246,23 @@ def _changed(e: Evidence) -> Outcome:
     ]
     said = [
         _loss_words(c.loss),
+        _output_words(c) if c.loss.note == NO_LOSS else "",
         _tensor_words("gradient", c.gradients),
         *(kept[:1] if kept[0] else kept),
         growth_words(c),
     ]
     words = "; ".join(text for text in said if text)
     return Outcome("changed", f"{e.struck}; {words}{e.hidden}", e.strike)
+
+
+def _output_words(comparison: Comparison) -> str:
+    """How many outputs of calls differ, and the last that does."""
+    rows = comparison.diverged
+    if not len(rows):
+        return ""
+    last = comparison.site(int(rows[-1]))
+    count = among(len(rows), len(comparison), "output")
+    return f"{count} of calls {agreed(len(rows), 'differ')}, the last {last}"
 
 
 def _tensor_words(kind: str, tensors: Sequence[Difference]) -> str:

@@ -139,7 +139,36 @@ def test_a_step_without_any_result_says_so() -> None:
 
     run = _replayed(step, "mul*1:0")
     assert run.comparison.loss.note == "no loss was found"
-    assert "bit-equal" not in run.outcome.reason
+    assert run.outcome.name == "changed"
+    assert run.outcome.reason == (
+        "f1 struck mul*1:0 in step 0; the step has no loss to compare; 1 of 2 outputs of calls "
+        "differs, the last mul*1:0"
+    )
+
+
+def test_a_loss_that_there_is_not_is_no_alarm() -> None:
+    """Records have NaN for it, which the guard against NaN is not to see."""
+    run = _replayed(lambda model: model(torch.tensor([3.0, 4.0])).detach(), "mul*1:0")
+    guard = next(found for found in run.detections if found.name == "nan_guard")
+    assert not guard.alarms
+    assert not guard.false_alarms
+
+
+def test_a_call_after_the_update_is_masked_and_named() -> None:
+    """What is looked at last differs, and neither loss nor weights: nothing is left of it."""
+
+    def step(model: nn.Module) -> Tensor:
+        loss = model(torch.tensor(3.0))
+        loss.backward()
+        torch.exp(loss.detach())
+        return loss
+
+    run = _replayed(step, "exp*1:0")
+    assert run.outcome.name == "masked_tolerance"
+    assert run.outcome.reason == (
+        "f1 struck exp*1:0 in step 0, and calls differ to the end of the step, the last exp*1:0, "
+        "but nothing that it leaves behind does"
+    )
 
 
 def test_trials_of_summed_losses_agree_with_replays() -> None:

@@ -68,6 +68,20 @@ def _not_finite() -> Session:
     return session
 
 
+def _inference(*, returns: bool) -> Session:
+    case = models.cnn(seed=3)
+    case.model.eval()
+
+    def step() -> torch.Tensor | None:
+        with torch.no_grad():
+            scores = case.model(case.x)
+        return scores if returns else None
+
+    session = Session(step, model=case.model)
+    session.trace()
+    return session
+
+
 def _armed(session: Session) -> None:
     session.arm("relu*2:0", "bitflip", elements={"index": [0, 3, 1, 1]}, bit=27)
     session.arm("addmm*1:0", "scale", factor=1.5, steps="0-2")
@@ -117,6 +131,15 @@ def _result(tab: str) -> Callable[[Page, Explorer], None]:
             page.locator(".fi-plot .main-svg").first.wait_for()
 
     return shown
+
+
+def _weight(page: Page, explorer: Explorer) -> None:
+    """A weight was struck in inference."""
+    explorer.session.arm("param:fc.weight", "bitflip", elements={"index": [3, 5]}, bit=28)
+    explorer.session.replay()
+    page.locator(".fi-verdict").wait_for()
+    _tab(page, "Propagation")
+    page.locator(".fi-plot .main-svg").first.wait_for()
 
 
 def _alert(page: Page, explorer: Explorer) -> None:
@@ -171,6 +194,8 @@ STATES: dict[str, tuple[Callable[[], Session], Callable[[Page, Explorer], None]]
     "result-propagation": (_session, _result("Propagation")),
     "result-training": (_session, _result("Training")),
     "result-log": (_session, _result("Log")),
+    "inference": (lambda: _inference(returns=True), _weight),
+    "no-result": (lambda: _inference(returns=False), _weight),
     "not-finite": (_not_finite, _alert),
     "error": (_session, _error),
     "stale": (_session, _stale),

@@ -3,7 +3,7 @@
 import { diffPanel } from "./diff.js";
 import { button, figure, fill, h } from "./dom.js";
 import { logPanel } from "./log.js";
-import { count, number } from "./numbers.js";
+import { count, number, short } from "./numbers.js";
 import { propagationPanel } from "./propagation.js";
 import { sweepPanel } from "./sweep.js";
 import { trainingPanel } from "./training.js";
@@ -73,11 +73,11 @@ function countTile(name, n, total) {
 
 /** Golden against faulty. */
 function tile(name, difference) {
-  const { golden, faulty, equal, note } = difference;
+  const { golden, faulty, equal, note, relative_l2: far } = difference;
   if (note && !Number.isFinite(number(golden))) return h("div.tile", null, h("span.key", null, name), h("span.note", null, note));
   return h("div.tile", null, h("span.key", null, name),
     h("span.big", null, figure(golden), equal ? h("span.equal", null, " = ") : " → ", figure(faulty)),
-    h("span.note", null, equal ? " bit for bit" : ""));
+    h("span.note", null, equal ? " bit for bit" : ` relative\u00a0${short(far)}`));
 }
 
 /** What each tab shows. @type {Record<string, (view: View) => any[]>} */
