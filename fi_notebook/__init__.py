@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from fi_notebook import faults
     from fi_notebook.analysis import detectors
     from fi_notebook.analysis.compare import compare
+    from fi_notebook.analysis.tolerance import Tolerance
     from fi_notebook.campaign import Campaign
     from fi_notebook.core.fault import Fault, FaultPlan
     from fi_notebook.core.run import Run
@@ -39,6 +40,7 @@ _HOMES = {
     "Run": "fi_notebook.core.run",
     "Session": "fi_notebook.session",
     "Site": "fi_notebook.core.site",
+    "Tolerance": "fi_notebook.analysis.tolerance",
     "Trace": "fi_notebook.core.trace",
     "compare": "fi_notebook.analysis.compare",
     "doctor": "fi_notebook.ui.doctor",
@@ -57,6 +59,7 @@ __all__ = [
     "Run",
     "Session",
     "Site",
+    "Tolerance",
     "Trace",
     "compare",
     "detectors",

@@ -30,6 +30,7 @@ from fi_notebook.analysis.words import four_digits, several
 from fi_notebook.core.run import (
     COMPARISON_COLUMNS,
     DISTANCES,
+    NO_LOSS,
     NOT_MEASURED,
     Comparison,
     Difference,
@@ -68,24 +69,35 @@ def compare(
         tolerance; its notes say so, how it was judged, and which settings differ.
 
     Raises:
+        TypeError: One is neither a trace nor a path.
         ValueError: The tolerance is negative or NaN.
         TraceError: A file is no trace.
     """
     if not tolerance >= 0:
         raise ValueError(f"tolerance is {tolerance!r}; expected a number from 0, such as 0.01")
-    a, b = (t if isinstance(t, Trace) else Trace.load(t) for t in (golden, faulty))
-    before, after = (_scalar(trace.info.get("loss")) for trace in (a, b))
+    a, b = (_trace(given) for given in (golden, faulty))
     found = build(
         a,
         b,
         align(a, b),
         {},
-        loss=_scalar_difference("loss", before, after, tolerance),
+        loss=_loss_difference(a.info.get("loss"), b.info.get("loss"), tolerance),
         growth=growth,
         tolerance=tolerance,
     )
     notes = (_first_words(found, tolerance), _BY_HASH, _settings_words(a, b))
     return replace(found, notes=tuple(note for note in notes if note))
+
+
+def _trace(given: Any) -> Trace:
+    if isinstance(given, (str, Path)):
+        return Trace.load(given)
+    if isinstance(given, Trace):
+        return given
+    raise TypeError(
+        f"cannot compare a {type(given).__name__}; expected a trace, such as session.golden or "
+        "run.comparison.faulty, or the file that one was saved to"
+    )
 
 
 def _first_words(comparison: Comparison, tolerance: float) -> str:
@@ -216,18 +228,17 @@ def _take_measures(columns: dict[str, np.ndarray], measures: Mapping[str, np.nda
         columns[name][equal] = 0
 
 
-def _scalar(value: Any) -> float:
-    return float(value) if isinstance(value, (int, float)) else float("nan")
-
-
-def _scalar_difference(name: str, golden: float, faulty: float, tolerance: float) -> Difference:
-    """The difference of two numbers; equal where both are NaN, or within the tolerance."""
+def _loss_difference(golden: Any, faulty: Any, tolerance: float) -> Difference:
+    """The difference of two losses, equal where both are NaN, or within the tolerance."""
+    known = [isinstance(loss, (int, float)) for loss in (golden, faulty)]
+    if not all(known):
+        return Difference("loss", equal=not any(known), note=NO_LOSS)
     finite = np.isfinite(golden) and np.isfinite(faulty)
     apart = abs(faulty - golden) if finite else 0.0
     equal = golden == faulty or (np.isnan(golden) and np.isnan(faulty))
     equal = equal or (finite and apart <= tolerance * abs(golden))
     return Difference(
-        name,
+        "loss",
         equal=bool(equal),
         changed=int(golden != faulty and not (np.isnan(golden) and np.isnan(faulty))),
         numel=1,
@@ -235,6 +246,6 @@ def _scalar_difference(name: str, golden: float, faulty: float, tolerance: float
         max_abs=apart,
         new_nan=int(np.isnan(faulty) and not np.isnan(golden)),
         new_inf=int(np.isinf(faulty) and not np.isinf(golden)),
-        golden=golden,
-        faulty=faulty,
+        golden=float(golden),
+        faulty=float(faulty),
     )

@@ -17,6 +17,7 @@ from math import ceil, inf, isfinite, isnan
 
 import numpy as np
 
+from fi_notebook.analysis.words import excess as excess_words
 from fi_notebook.core.run import StepRecord
 
 __all__ = ["Course", "follow", "pairs", "relative"]
@@ -29,23 +30,44 @@ class Course:
     Attributes:
         steps: Step numbers, from the one in which the first fault struck.
         excess: Share of the golden loss by which the faulty one exceeds it.
+        of_mean: Whether that is a share of its mean, which is larger than it is there.
         rise: Largest growth of the excess within the steps of a sudden rise.
         rise_step: The step at which that rise ended.
         final: Mean excess over the last steps.
+        tail: How many these are.
         distance: How far the parameters are in the end, relative; NaN if unknown.
     """
 
     steps: np.ndarray
     excess: np.ndarray
+    of_mean: np.ndarray
     rise: float
     rise_step: int
     final: float
+    tail: int
     distance: float
 
     @property
     def largest(self) -> float:
         """The largest excess of any step, either way."""
         return float(np.max(np.abs(self.excess), initial=0.0))
+
+    @property
+    def largest_words(self) -> str:
+        """The same in words."""
+        of_mean = len(self.excess) and self.of_mean[int(np.argmax(np.abs(self.excess)))]
+        return excess_words(self.largest, of_mean=bool(of_mean))
+
+    @property
+    def rise_words(self) -> str:
+        """The largest rise in words."""
+        of_mean = bool(self.of_mean[self.steps == self.rise_step].any())
+        return excess_words(self.rise, of_mean=of_mean)
+
+    @property
+    def final_words(self) -> str:
+        """By how much the last steps exceed, or stay below, the golden ones, in words."""
+        return excess_words(abs(self.final), of_mean=bool(self.of_mean[-self.tail :].any()))
 
 
 def pairs(
@@ -87,19 +109,23 @@ def follow(
     floor = float(scale[np.isfinite(scale)].mean()) if np.isfinite(scale).any() else 0.0
     with np.errstate(invalid="ignore", divide="ignore"):
         excess = np.diff(losses, axis=1)[:, 0] / np.maximum(scale, floor)
+        of_mean = scale < floor
     excess = np.nan_to_num(excess, nan=0.0, posinf=np.inf, neginf=-np.inf)
     lead = np.concatenate([np.zeros(max(sudden, 1)), excess])  # before the strike: no excess
     reach = range(1, max(sudden, 1) + 1)
     rises = [excess - lead[len(lead) - len(excess) - k : len(lead) - k] for k in reach]
     rise = np.max(rises, axis=0) if len(excess) else np.zeros(1)
-    tail = excess[-max(1, ceil(final * len(excess))) :] if len(excess) else np.zeros(1)
+    last = max(1, ceil(final * len(excess)))
+    tail = excess[-last:] if len(excess) else np.zeros(1)
     steps = np.asarray([f.step for _, f in both], dtype=np.int64)
     return Course(
         steps=steps,
         excess=excess,
+        of_mean=of_mean,
         rise=float(rise.max()),
         rise_step=int(steps[rise.argmax()]) if len(steps) else strike,
         final=float(tail.mean()),
+        tail=last,
         distance=_distance(both),
     )
 

@@ -1,6 +1,6 @@
 """What a person must not miss in a comparison, one plain sentence each.
 
-    exp_avg_sq of conv1.weight holds 1 new Inf in 72 elements: these weights are frozen
+    exp_avg_sq of conv1.weight holds 1 new Inf in 72 elements: gradients move these weights no more
     every gradient is zero: clipping divided by an infinite norm (linalg_vector_norm*9:0)
     escaped to weights: 6 of 8 parameters differ after the update, most fc.weight (…)
 
@@ -63,8 +63,8 @@ def _second_moment(state: Difference, grew: float) -> str:
     if state.new_inf:
         return (
             f"optimizer state {state.name} holds {state.new_inf} new Inf in "
-            f"{counted(state.numel, 'element')}: the update divides by it, so these weights are "
-            "frozen"
+            f"{counted(state.numel, 'element')}: the update divides by it, so that "
+            "gradients move these weights no more"
         )
     if state.relative_l2 >= grew:
         return (

@@ -54,7 +54,7 @@ def count_as_equal(faulty: Trace, columns: dict[str, np.ndarray], struck: np.nda
     """
     rows = columns["faulty"]
     begins = np.flatnonzero((columns["effect"] == _INTRODUCED) & (rows >= 0))
-    known = ~_reads_unknown(faulty)[faulty.site_columns["call"][rows[begins]]]
+    known = _reads_known(faulty, rows[begins])
     found = begins[is_incidental(faulty, rows[begins]) & ~struck[rows[begins]] & known]
     columns["equal"][found] = True
     for name in (*DISTANCES, "new_nan", "new_inf"):
@@ -62,12 +62,10 @@ def count_as_equal(faulty: Trace, columns: dict[str, np.ndarray], struck: np.nda
     return bool(len(found))
 
 
-def _reads_unknown(trace: Trace) -> np.ndarray:
-    """Whether each call reads a tensor that no site made."""
-    unknown = np.zeros(trace.call_count, bool)
-    call = np.repeat(np.arange(trace.call_count), np.diff(trace.input_offsets))
-    unknown[call[trace.input_sites < 0]] = True
-    return unknown
+def _reads_known(trace: Trace, rows: np.ndarray) -> np.ndarray:
+    """Whether the call of each site reads what a site made, or nothing at all."""
+    reads = np.diff(trace.input_offsets)[trace.site_columns["call"][rows]] > 0
+    return reads | _is_of(trace, rows, tuple(op for op in _BARE if op.startswith("empty")))
 
 
 def _is_of(

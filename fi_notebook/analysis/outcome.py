@@ -119,7 +119,7 @@ def _inactive(e: Evidence) -> Outcome | None:
     return Outcome(
         "inactive",
         f"{e.struck}, but changed no bit of its {counted(numel, 'element')}: "
-        "each already had the value that the fault gives it",
+        "each that was chosen already had the value that the fault gives it",
         e.strike,
     )
 
@@ -236,23 +236,39 @@ def _nonfinite_count(difference: Difference) -> int:
 
 def _changed(e: Evidence) -> Outcome:
     c = e.comparison
-    kept = [
-        _tensor_words(kind, found)
-        for kind, found in (
-            ("parameter", c.parameters),
-            ("buffer", c.buffers),
-            ("optimizer tensor", c.optimizer_state),
-        )
-    ]
     said = [
         _loss_words(c.loss),
         _output_words(c) if c.loss.note == NO_LOSS else "",
         _tensor_words("gradient", c.gradients),
-        *(kept[:1] if kept[0] else kept),
+        _end_words(e),
         growth_words(c),
     ]
     words = "; ".join(text for text in said if text)
     return Outcome("changed", f"{e.struck}; {words}{e.hidden}", e.strike)
+
+
+def _end_words(e: Evidence) -> str:
+    """What moved of what training keeps; of several steps also the last loss, and when that is."""
+    c = e.comparison
+    kinds = {
+        "parameter": c.parameters,
+        "buffer": c.buffers,
+        "optimizer tensor": c.optimizer_state,
+    }
+    kept = [_tensor_words(kind, found) for kind, found in kinds.items()]
+    moved = [text for text in (kept[:1] if kept[0] else kept) if text]
+    if e.updated <= e.compared:
+        return "; ".join(moved)
+    golden, faulty = pairs(e.golden, e.faulty)[-1]
+    if golden.loss != faulty.loss and not np.isnan(golden.loss):
+        moved.insert(0, _instead("the loss is", golden.loss, faulty.loss))
+    return f"after step {e.updated} {'; '.join(moved)}" if moved else ""
+
+
+def _instead(what: str, golden: float, faulty: float) -> str:
+    texts = told_apart(golden, faulty)
+    apart = limited(relative(golden, faulty))
+    return f"{what} {texts[1]} instead of {texts[0]} (relative difference {apart})"
 
 
 def _output_words(comparison: Comparison) -> str:
@@ -280,13 +296,13 @@ def _loss_words(loss: Difference) -> str:
     if loss.note == NO_LOSS:
         return "the step has no loss to compare" if loss.equal else "one run alone has a loss"
     if loss.equal:
-        return f"this step's {loss.name} is bit-equal to the golden one"
-    golden, faulty = told_apart(loss.golden, loss.faulty)
+        how = f"{loss.note} of" if loss.note else "bit-equal to"
+        return f"this step's {loss.name} is {how} the golden one"
     if loss.name == RESULT:
+        golden, faulty = told_apart(loss.golden, loss.faulty)
         apart = limited(loss.relative_l2)
         return f"the norm of the result is {faulty} instead of {golden} (relative L2 {apart})"
-    apart = limited(relative(loss.golden, loss.faulty))
-    return f"the {loss.name} is {faulty} instead of {golden} (relative difference {apart})"
+    return _instead(f"the {loss.name} is", loss.golden, loss.faulty)
 
 
 def _one_step(e: Evidence) -> Outcome | None:

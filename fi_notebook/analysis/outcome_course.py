@@ -3,7 +3,8 @@
     spike_recover: f1 struck mm*4:0 in step 2; by step 3 the loss exceeded the golden one
     by 152 %, and it came back to within 5 % (0.3 %)
 
-Limits: "above" and "away" are shares of the golden loss (see ``course.py``); with a
+Limits: "above" and "away" are shares of the golden loss, or of its mean over the steps
+where it is smaller than that, which the sentence says (see ``course.py``); with a
 handful of steps a slow degrading cannot be told from a drift.
 """
 
@@ -16,7 +17,7 @@ import numpy as np
 from fi_notebook.analysis.course import pairs
 from fi_notebook.analysis.evidence import Evidence
 from fi_notebook.analysis.tolerance import Tolerance
-from fi_notebook.analysis.words import excess, four_digits, percent, several
+from fi_notebook.analysis.words import four_digits, percent, several
 from fi_notebook.core.run import Outcome
 
 __all__ = ["COURSE_RULES"]
@@ -28,15 +29,15 @@ def _spike(e: Evidence) -> Outcome | None:
         return None
     rose = (
         f"{e.struck}; by step {course.rise_step} the loss exceeded the "
-        f"golden one by {excess(course.rise)}"
+        f"golden one by {course.rise_words}"
     )
     if course.final > e.within_noise:
-        name, ends = "spike_degrade", f"and in the end by {excess(course.final)}"
+        name, ends = "spike_degrade", f"and in the end by {course.final_words}"
+    elif course.final < -e.within_noise:
+        name, ends = "spike_recover", f"and in the end it is below it by {course.final_words}"
     else:
-        name, ends = (
-            "spike_recover",
-            (f"and it came back to within {percent(e.within_noise)} ({percent(course.final)})"),
-        )
+        name = "spike_recover"
+        ends = f"and it came back to within {percent(e.within_noise)} ({percent(course.final)})"
     return Outcome(name, f"{rose}, {ends}{e.hidden}", course.rise_step)
 
 
@@ -44,11 +45,14 @@ def _slow_degrade(e: Evidence) -> Outcome | None:
     course, limit = e.course, e.within_noise
     if not course.final > limit:
         return None
-    step = int(course.steps[int(np.argmax(course.excess > limit))])
+    above = course.excess > limit
+    step = int(course.steps[int(np.argmax(above))])
+    lasts = bool(above[int(np.argmax(above)) :].all())
+    since = f"from step {step} on" if lasts else f"first in step {step}"
     return Outcome(
         "slow_degrade",
         f"{e.struck}; without a spike the loss in the end exceeds the golden one by "
-        f"{excess(course.final)} (more than {percent(limit)} from step {step} on){e.hidden}",
+        f"{course.final_words} (more than {percent(limit)} {since}){e.hidden}",
         step,
     )
 
@@ -61,7 +65,7 @@ def _silent_drift(e: Evidence) -> Outcome | None:
     return Outcome(
         "silent_drift",
         f"{e.struck}; the loss stays within {percent(e.within_noise)} of the golden one "
-        f"(at most {percent(course.largest)} away), but after step {last} the parameters are "
+        f"(at most {course.largest_words} away), but after step {last} the parameters are "
         f"{four_digits(course.distance)} away (relative L2){_metric_words(e)}{e.hidden}",
         last,
     )
@@ -71,10 +75,11 @@ def _metric_degraded(e: Evidence) -> Outcome | None:
     worse = _worse_metrics(e)
     if not worse:
         return None
+    fine = "looks fine" if e.course.largest <= e.within_noise else "has no lasting rise"
     return Outcome(
         "metric_degraded",
-        f"{e.struck}; the loss looks fine (at most {percent(e.course.largest)} away), but evaluate "
-        f"gives {several(worse)}{e.hidden}",
+        f"{e.struck}; the loss {fine} (at most {e.course.largest_words} away), but evaluate gives "
+        f"{several(worse)}{e.hidden}",
         e.faulty[-1].step,
     )
 

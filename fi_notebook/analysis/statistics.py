@@ -4,8 +4,8 @@
     max_abs       ≥ |Δmin| and |Δmax|
 
 Both are lower bounds; of what they leave out (a row swap) the hash of the bits says that
-it is there. Statistics are over finite elements; where there are new NaNs or infinities
-the bounds speak of the others.
+it is there. Statistics are over finite elements; where there are other NaNs or infinities
+they are of other elements, and nothing is known of how far these are apart.
 """
 
 from __future__ import annotations
@@ -62,13 +62,13 @@ def judge_statistics(
     exact = bits & (taken | unwritten | (numel[0][both] == 0))
     relative = np.where(exact, 0.0, _relative(before, after, numel[0][both]))
     counts = np.all([before[n] == after[n] for n in ("nan", "posinf", "neginf")], axis=0)
+    relative = np.where(counts, relative, np.nan)  # over other elements, they bound nothing
     near = sized & counts & (relative <= tolerance) if tolerance else np.zeros(len(both), bool)
     columns["equal"][both] = bits | near
     columns["exact"][both] = exact
     columns["relative_l2"][both] = relative
-    columns["max_abs"][both] = np.fmax(
-        abs(after["min"] - before["min"]), abs(after["max"] - before["max"])
-    )
+    ends = np.fmax(abs(after["min"] - before["min"]), abs(after["max"] - before["max"]))
+    columns["max_abs"][both] = np.where(counts, ends, np.nan)
     columns["new_nan"][both] = _more(before["nan"], after["nan"])
     infinities = [stats["posinf"] + stats["neginf"] for stats in (before, after)]
     columns["new_inf"][both] = _more(*infinities)

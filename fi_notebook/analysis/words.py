@@ -43,9 +43,16 @@ def times(factor: float) -> str:
     return "without bound" if math.isinf(factor) else f"{limited(factor)} times"
 
 
-def excess(share: float) -> str:
-    """By how much one number exceeds another: a percentage, or how many times the other."""
-    return percent(share) if not share >= 10 else f"{limited(share)} times its value"
+def excess(share: float, *, of_mean: bool = False) -> str:
+    """By how much one number exceeds another: a percentage, or how many times the other.
+
+    Args:
+        share: By which share of it.
+        of_mean: Whether of its mean over the steps.
+    """
+    if share >= 10:
+        return f"{limited(share)} times its {'mean' if of_mean else 'value'}"
+    return f"{percent(share)}{' of its mean' if of_mean else ''}"
 
 
 def several(words: Sequence[str], limit: int = 3) -> str:

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from fi_notebook.campaign.counted import Counted
-from fi_notebook.campaign.draws import CampaignError, draw
+from fi_notebook.campaign.draws import CampaignError, check_whole, draw
 from fi_notebook.campaign.execute import carried_out, workers_of
 from fi_notebook.campaign.journal import Journal
 from fi_notebook.campaign.plan import DryRun, Stop, chunk_of, job_of, key_of
@@ -87,9 +87,10 @@ class Campaign(Counted):
         audit: int = 1000,
     ) -> None:
         """Plan nothing yet; the session is made when it is first needed."""
-        specs = [faults] if isinstance(faults, (str, FaultSpec)) else faults
+        check_whole(n=n, steps=steps, threads=threads)
+        check_whole(0, seed=seed, audit=audit)
         self._source = source_of(make_session)
-        self._specs = [FaultSpec.of(given) for given in specs]
+        self._specs = FaultSpec.all_of(faults)
         struck = [n for n in range(steps) if n in Steps.parse(at)]
         if not struck:
             replayed = f"{counted(steps, 'step')} {agreed(steps, 'are')} replayed"

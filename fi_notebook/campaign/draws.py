@@ -10,11 +10,27 @@ import hashlib
 
 from fi_notebook.errors import FiError
 
-__all__ = ["CampaignError", "draw", "number_of", "seed_of"]
+__all__ = ["CampaignError", "check_whole", "draw", "number_of", "seed_of"]
 
 
 class CampaignError(FiError, ValueError):
     """A campaign that cannot be: no site, no fault, no importable session."""
+
+
+def check_whole(least: int = 1, **numbers: object) -> None:
+    """Refuse what is no whole number; None is left to whoever takes it.
+
+    Args:
+        least: The smallest that is one.
+        **numbers: The numbers by name.
+
+    Raises:
+        CampaignError: Names what was given and what was expected.
+    """
+    for name, value in numbers.items():
+        whole = isinstance(value, int) and not isinstance(value, bool) and value >= least
+        if not whole and value is not None:
+            raise CampaignError(f"{name} is {value!r}; expected a whole number from {least}")
 
 
 def number_of(*identity: object) -> int:

@@ -82,6 +82,14 @@ class FaultSpec:
         faults.check(spec.model, spec.parameters)
         return spec
 
+    @classmethod
+    def all_of(cls, given: Any) -> list[FaultSpec]:
+        """Read one, or several; see `of`."""
+        several = [given] if isinstance(given, (str, FaultSpec, Mapping)) else given
+        if not isinstance(several, Iterable):
+            raise CampaignError(f"faults is {given!r}; expected names such as ['bitflip']")
+        return [cls.of(each) for each in several]
+
     def bits(self, dtype: str) -> tuple[int, ...]:
         """The bits that are points of their own; empty where the model has none to choose."""
         bit = self.parameters.get("bit")
@@ -252,6 +260,13 @@ def _parts(block: _Block) -> Iterator[_Block]:
         yield _Block(block.row, block.step, block.spec, (bit,), block.elements)
 
 
+_FILTERS = ("op", "module", "phase", "code", "parameter")
+_SITES = (
+    "expected a target such as 'relu*1:0' or 'param:*.weight', filters such as "
+    "{'module': 'layer1', 'phase': 'backward'}, a list of these, or a test of each site"
+)
+
+
 def _rows(places: Places, sites: Sites) -> list[int]:
     """Rows of the sites that are named, else of everything that is computed."""
     if sites is None:
@@ -260,14 +275,21 @@ def _rows(places: Places, sites: Sites) -> list[int]:
         every = places.computed
         return [row for row, site in zip(every, places.sites(every), strict=True) if sites(site)]
     if isinstance(sites, Mapping):
+        for key in sites:
+            if key not in _FILTERS:
+                raise CampaignError(f"no {key!r} in sites{did_you_mean(str(key), _FILTERS)}")
         found, computed = places.trace.find(**sites), set(places.computed)
         rows = [row for row in map(places.row, found) if "op" in sites or row in computed]
     elif isinstance(sites, Site):
         rows = [places.row(sites)]
     elif isinstance(sites, str):
         rows = places.named(sites)
-    else:
+    elif isinstance(sites, Iterable) and not isinstance(sites, (bytes, bytearray)):
         rows = [row for item in sites for row in _rows(places, item)]
+    else:
+        raise CampaignError(f"cannot read the sites {sites!r}; {_SITES}")
+    if not rows:
+        raise CampaignError(f"the sites {sites!r} choose nothing; {_SITES}")
     return sorted(set(rows))
 
 

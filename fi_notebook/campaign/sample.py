@@ -45,6 +45,10 @@ def planned(
     Raises:
         CampaignError: There is no such strategy or stratum, or a stratum has not so many.
     """
+    if not isinstance(strata, (str, Mapping)):
+        raise CampaignError(
+            f"strata is {strata!r}; expected a grouping such as 'layer', or counts by name"
+        )
     if strategy not in STRATEGIES:
         raise CampaignError(f"no strategy {strategy!r}{did_you_mean(strategy, STRATEGIES)}")
     count = len(population) if n is None else min(n, len(population))

@@ -47,7 +47,8 @@ which may be a glob.
 
 - `param:` and `buffer:` are struck before the first forward of a step, or before those of its
   `micro_batches`. With `scope` `value` they are given back before the optimizer steps, so that
-  the update starts from the right values, or when the step ends.
+  the update starts from the right values, or when the step ends; with `micro_batches` already
+  before the next forward.
 - `grad:` is struck once, before its optimizer steps: accumulated, unscaled and clipped as that
   finds it. To strike the gradient of one backward, name the call that makes it.
 - `state:` is struck once, before its optimizer steps; not in the first step, which makes it.

@@ -144,7 +144,18 @@ def _hint(trace: Trace, target: Target) -> str:
             ops = sorted({s.op for s in trace.find(module=module.path, phase="forward")})
             made = f"; it made {', '.join(ops[:6])}" if ops else ""
             return f"{hint}{made}"
-    return did_you_mean(target.op, trace.tables.ops)
+    if text in trace.tables.parameters:
+        return f"; {text!r} is a parameter: write 'param:{text}' or 'grad:{text}'"
+    return _class_hint(trace, text) or did_you_mean(target.op, trace.tables.ops)
+
+
+def _class_hint(trace: Trace, text: str) -> str:
+    """What the modules of a class make, where its name stands for an operator."""
+    kinds = [info.kind for info in trace.tables.modules]
+    rows = [row for row, kind in enumerate(kinds) if kind and kind.casefold() == text.casefold()]
+    made = trace.calls["op"][np.isin(trace.calls["module"], rows)]
+    ops = [trace.tables.ops[row] for row in dict.fromkeys(made.tolist())]
+    return f"; modules of class {kinds[rows[0]]} make {', '.join(ops[:6])}" if ops else ""
 
 
 def _op_row(trace: Trace, op: str) -> int:

@@ -276,7 +276,8 @@ class Run:
         plan: The faults that were armed.
         injections: Every firing, in order.
         not_injected: Every enabled fault that never fired, with the reason.
-        comparison: The faulty run against the golden one, for the first step.
+        comparison: The faulty run against the golden one: calls, loss and gradients of the
+            first step in which a fault was due, and what training keeps after the last.
         outcome: What the plan as a whole did.
         golden: One record per step of the golden run.
         faulty: One record per step of the faulty run; shorter where it crashed.

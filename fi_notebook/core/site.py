@@ -21,7 +21,7 @@ import re
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from fi_notebook.errors import SiteError, short
+from fi_notebook.errors import SiteError, did_you_mean, short
 
 __all__ = [
     "ALL_PARAMETERS",
@@ -127,7 +127,9 @@ class Target:
             return cls(op=stored["name"], kind=stored["kind"])
         match = _TARGET.fullmatch(stripped)
         if match is None:
-            raise SiteError(f"cannot read the target {short(text)}; {_FORMS}")
+            kind, colon, _ = stripped.partition(":")
+            near = did_you_mean(kind, STORED_KINDS) if colon and kind.isidentifier() else ""
+            raise SiteError(f"cannot read the target {short(text)}{near}; {_FORMS}")
         call, output, index = (_number(match[key]) for key in ("call", "output", "index"))
         if call == 0:
             raise SiteError(f"cannot read the target {short(text)}: calls are numbered from 1")

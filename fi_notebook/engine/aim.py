@@ -44,7 +44,8 @@ class Aim:
         reached: Highest number that a call of its operator had in a due step.
         first_step: The step at which training begins, or is resumed.
         last_step: The last step that was seen, -1 before the first.
-        otherwise: How many calls of its operator took a number where it asks for none, or none.
+        otherwise: How many calls of its operator took a number where it asks for none, or none;
+            of a gradient or state, how many optimizers stepped.
         refusal: Why it did not fire where it was due, or ``""``.
         elsewhere: Whether it strikes what another rank gives to a collective.
         last_output: The last output of a chosen call that it did not choose, or ``""``.
@@ -206,6 +207,11 @@ class Aim:
             return self.refusal
         if not any(step in fault.steps for step in range(self.first_step, self.last_step + 1)):
             return self._no_step()
+        if target.kind in ("grad", "state") and not self.otherwise:
+            return (
+                f"no optimizer of the model stepped in step {fault.steps}, before which "
+                f"{str(target)!r} is struck"
+            )
         if target.kind != "call" and not self.reached:
             return f"there was no {str(target)!r} to strike in step {fault.steps}{self._batches()}"
         if self.reached == 0:
@@ -247,7 +253,7 @@ class Aim:
             return f"step {steps} was before step {first}, where training was resumed"
         if last < first:
             made = self.watch.passed_over
-            seen = f"; its forwards were made {made}" if made else ""
+            seen = f"; its forwards were made {made}, which a session can strike" if made else ""
             return f"no step came: the model had no training forward{seen}"
         came = f"step {steps} never came: the last one was step {last}"
         if not self.watch.clock.one_step:

@@ -25,6 +25,9 @@ from fi_notebook.errors import FaultError, SiteError, did_you_mean
 __all__ = ["anchored", "check_fault", "check_filters", "sites_of", "unlike_headless", "unmet"]
 
 _SCOPES = ("value", "storage", "contribution")
+_STRUCK_IN = {True: ("forward",), False: ("optimizer", "backward")}
+"""Phases that a stored tensor may be said to be struck in: by whether before the forward."""
+
 _POOLS = ("max_pool2d_with_indices", "max_pool3d_with_indices", "adaptive_max_pool2d")
 _UNCHECKED = {f"{pool}_backward" for pool in _POOLS} | {"_unsafe_index", "_unsafe_index_put"}
 """Operators whose kernels do not check the indices that they are given."""
@@ -98,6 +101,12 @@ def _check_stored(fault: Fault, model: nn.Module) -> None:
     if faults.get(fault.model).kind != "value":
         raise FaultError(f"{fault.model} is for calls; {str(fault.target)!r} is a stored tensor")
     check_stored(fault.target, model)
+    struck = _STRUCK_IN[fault.target.kind in BEFORE_FORWARD]
+    if fault.code or (fault.phases and not set(struck) & set(fault.phases)):
+        raise FaultError(
+            f"{str(fault.target)!r} is no call: it stands on no source line, and is struck in the "
+            f"{struck[0]}; leave code and phases out"
+        )
     if fault.micro_batches is not None and fault.target.kind not in BEFORE_FORWARD:
         raise FaultError(
             f"{str(fault.target)!r} is struck once in a step, before its optimizer steps; "
@@ -114,7 +123,13 @@ def sites_of(fault: Fault, golden: Trace) -> list[Site]:
         found = [site for site in found if site in chosen]
     if fault.modules is not None:
         found = [site for site in found if _is_within(fault.modules, golden, site)]
+    if fault.micro_batches is not None:
+        found = [site for site in found if _micro_batch(golden, site) in fault.micro_batches]
     return found
+
+
+def _micro_batch(golden: Trace, site: Site) -> int:
+    return int(golden.calls["micro_batch"][golden.site_columns["call"][golden.row(site)]])
 
 
 def _is_within(patterns: Sequence[str], golden: Trace, site: Site) -> bool:
@@ -143,7 +158,8 @@ def check_fault(fault: Fault, golden: Trace) -> str:
     sites = sites_of(fault, golden)
     if not sites:
         return golden.missing(fault.target) or (
-            f"no call of {str(fault.target)!r} is in the fault's modules, code and phases"
+            f"no call of {str(fault.target)!r} is in the fault's modules, code, phases and micro "
+            "batches (calls are numbered through the whole step)"
         )
     flags = [_flags(golden, site) for site in sites]
     _check_needs(fault, sites, flags)

@@ -273,7 +273,7 @@ class Interceptor(TorchDispatchMode):
     def _place_backward(self, call: Call, node: Any) -> None:
         watch = self.watch
         call.phase = RECOMPUTE if watch.sources.recomputing else BACKWARD
-        watch.parameters.stale = watch.after_backward = True
+        watch.parameters.stale = watch.after_backward = watch.had_backward = True
         call.cause, call.ambiguous = watch.lineage.cause(threading.get_ident(), node)
         if is_accumulation(node):
             call.parameter = watch.parameters.name(node.variable)

@@ -15,8 +15,10 @@ is told of right.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from numbers import Real
 from typing import Any, Generic, TypeVar
 
+import numpy as np
 import torch
 
 from fi_notebook.core.site import PHASES
@@ -47,7 +49,9 @@ def loss_of(returned: Any) -> torch.Tensor | None:
         returned = returned[0]
     if isinstance(returned, torch.Tensor):
         return returned.detach() if returned.numel() == 1 else None
-    if isinstance(returned, (int, float)) and not isinstance(returned, bool):
+    if isinstance(returned, np.ndarray) and returned.size == 1:
+        returned = returned.reshape(()).item()
+    if isinstance(returned, Real) and not isinstance(returned, bool):
         return torch.tensor(float(returned), dtype=torch.float64, device="cpu")
     return None
 

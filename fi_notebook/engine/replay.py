@@ -168,6 +168,11 @@ class StepResult:
         """Euclidean norm of all gradients; asked for when they are all there."""
         return euclidean_norm(list(self.gradients.values()))
 
+    @property
+    def shown_loss(self) -> float | None:
+        """The loss as a number; None where none was found."""
+        return None if self.loss is None else float(self.loss.detach().double().real)
+
     def shrink(self, *, parameters: bool) -> None:
         """Let go of what is asked of the compared and the last step only.
 
@@ -192,13 +197,25 @@ class StepResult:
 
 
 def takes_step_number(step: Callable[..., Any]) -> bool:
-    """Whether a step callable has a required positional parameter, for its number."""
+    """Whether a step callable has a required positional parameter, for its number.
+
+    Raises:
+        TypeError: It has several, or one that is not positional.
+    """
     try:
         parameters = inspect.signature(step).parameters.values()
     except (TypeError, ValueError):  # a builtin without a signature
         return False
-    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return any(p.kind in positional and p.default is inspect.Parameter.empty for p in parameters)
+    variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    required = [
+        p for p in parameters if p.default is inspect.Parameter.empty and p.kind not in variable
+    ]
+    if len(required) > 1 or any(p.kind is inspect.Parameter.KEYWORD_ONLY for p in required):
+        raise TypeError(
+            f"step takes {', '.join(p.name for p in required)}; expected a callable that takes "
+            "nothing, or the number of the step"
+        )
+    return bool(required)
 
 
 def run_step(
@@ -267,7 +284,7 @@ def run_step(
             result.summed = len(recorder.roots.items) if loss is None else 0
             if ends:
                 result.returned = () if result.loss is not None else _copies(returned)
-                gradients.take_rest()
+                gradients.take_rest(made=watch.had_backward)
             striker.stored.undo()
             if ends:
                 result.state = TrainingState.take(setup.model, clock.optimizers)
@@ -312,9 +329,19 @@ def run_user_step(setup: Setup, number: int) -> Any:
 
 
 def _copies(returned: Any) -> tuple[torch.Tensor, ...]:
-    """Every tensor among what was returned that can be read."""
-    found = [tensor for tensor in tensors_in((returned,)) if is_readable(tensor)]
-    return tuple(tensor.detach().clone() for tensor in found)
+    """Every tensor that was returned, written out; none where one of them holds no values."""
+    found = [_written_out(tensor.detach()) for tensor in tensors_in((returned,))]
+    return tuple(found) if all(is_readable(tensor) for tensor in found) else ()
+
+
+def _written_out(tensor: torch.Tensor) -> torch.Tensor:
+    """A copy with strides: of a sparse, quantized or nested tensor its values."""
+    if tensor.is_quantized:
+        return tensor.dequantize()
+    if tensor.is_nested:
+        parts = [part.reshape(-1) for part in tensor.unbind()]
+        return torch.cat(parts) if parts else torch.zeros(0)
+    return tensor.clone() if tensor.layout == torch.strided else tensor.to_dense()
 
 
 class Gradients:
@@ -341,8 +368,10 @@ class Gradients:
             for parameter in group["params"]:
                 self._take(self._names.get(id(parameter)), parameter)
 
-    def take_rest(self) -> None:
-        """Take those that no optimizer stepped with."""
+    def take_rest(self, *, made: bool) -> None:
+        """Take those that no optimizer stepped with, if the step made any: else they are older."""
+        if not made:
+            return
         for name, parameter in self._parameters.items():
             self._take(name, parameter)
 

@@ -12,8 +12,8 @@ stepped. What was written in the meantime stays: a momentum that the optimizer m
 the struck one, running statistics that the forward made. With ``scope="storage"`` it
 persists.
 
-Limits: of a parameter, buffer or gradient it is the bits that tell whether an element
-was written; NaN of NaN looks as if it was not, and is given back.
+Limits: of a tensor that a call writes in part (``index_put_``, a slice) it is the bits that
+tell whether an element was written: NaN of NaN looks as if it was not, and is given back.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from fi_notebook import faults
 from fi_notebook.core.match import module_matches
-from fi_notebook.core.site import Site, Target
+from fi_notebook.core.site import PHASES, Site, Target
 from fi_notebook.engine.aim import Aim
 from fi_notebook.engine.intercept import Call, Watch
-from fi_notebook.engine.outputs import written
+from fi_notebook.engine.outputs import schema_of, written
 from fi_notebook.engine.stats import dtype_name
 from fi_notebook.engine.storages import address_of, local_part, tensors_in
 from fi_notebook.errors import SiteError, did_you_mean
@@ -60,6 +60,26 @@ BEFORE_FORWARD = ("param", "buffer")
 """Stored tensors of the model, which are struck or read before the forward."""
 
 
+_OPTIMIZER = PHASES.index("optimizer")
+_IN_PART = frozenset(
+    f"{name}_"
+    for name in (
+        "index_put",
+        "index_add",
+        "index_copy",
+        "index_fill",
+        "index_reduce",
+        "masked_fill",
+        "masked_scatter",
+        "put",
+        "scatter",
+        "scatter_add",
+        "scatter_reduce",
+    )
+) | {"_index_put_impl_"}
+"""Operators that write some elements of what they write."""
+
+
 @dataclass(frozen=True, eq=False)
 class Transient:
     """A strike that is taken back.
@@ -68,11 +88,13 @@ class Transient:
         kind: Kind of the target.
         corruption: What was done.
         tensor: To which tensor.
+        one_batch: Whether the next micro batch is to be without it.
     """
 
     kind: str
     corruption: faults.Corruption
     tensor: torch.Tensor
+    one_batch: bool = False
 
     def remaining(self) -> Transient:
         """What of it still stands."""
@@ -100,20 +122,27 @@ class StoredStriker:
             watch.optimizer_ends.append(lambda _optimizer: self.undo())
 
     def before(self, call: Call) -> None:
-        """Let go of struck state that an optimizer is about to make anew, whatever its bits."""
+        """Let go of struck tensors that a call is about to write whole, whatever their bits.
+
+        An optimizer that was given a closure runs the model within its step: what was struck
+        for that is over with the first call that is the optimizer's own.
+        """
         if not self._to_undo:
             return
-        changed = tensors_in(written(call.func, call.args, call.kwargs))
-        addresses = {address_of(tensor) for tensor in changed} - {None}
+        if call.phase == _OPTIMIZER:
+            self.undo(BEFORE_FORWARD)
+        made = {_place(tensor) for tensor in _written_whole(call)}
+        fused = call.op.startswith("_fused_")  # says that it writes gradients, and does not
         self._to_undo = [
             transient
             for transient in self._to_undo
-            if transient.kind != "state" or address_of(transient.tensor) not in addresses
+            if _place(transient.tensor) not in made or (fused and transient.kind == "grad")
         ]
 
-    def undo(self, kinds: Sequence[str] | None = None) -> None:
+    def undo(self, kinds: Sequence[str] | None = None, *, one_batch: bool = False) -> None:
         """Give transient strikes their right elements back, where nothing was written since."""
         due = [t for t in self._to_undo if kinds is None or t.kind in kinds]
+        due = [t for t in due if t.one_batch or not one_batch]
         self._to_undo = [t for t in self._to_undo if t not in due]
         with torch.no_grad(), _disable_current_modes():
             for transient in reversed(due):
@@ -139,8 +168,7 @@ class StoredStriker:
 
     def _before_forward(self, _module: nn.Module) -> None:
         number = max(self._watch.clock.micro_batch, 0)  # in inference it stays -1
-        if number == 0:
-            self.undo()
+        self.undo(one_batch=number > 0)
         for aim in self._aims:
             chosen = aim.fault.micro_batches
             due = number == 0 if chosen is None else number in chosen
@@ -153,6 +181,7 @@ class StoredStriker:
         for aim in self._aims:
             kind = aim.fault.target.kind
             if kind not in BEFORE_FORWARD:
+                aim.otherwise += 1
                 found = list(optimizer_tensors(self._watch, optimizer, kind))
                 self._strike_all(aim, found)
                 if not aim.reached and self._watch.clock.step in aim.fault.steps:
@@ -165,9 +194,13 @@ class StoredStriker:
             return
         with _disable_current_modes():
             for name, module, tensor in found:
-                if fnmatchcase(name, aim.fault.target.op) and _in_modules(aim, module, name):
+                if not fnmatchcase(name, aim.fault.target.op):
+                    continue
+                if _in_modules(aim, module, name):
                     aim.reached += 1
                     self._strike(aim, name, module, local_part(tensor.detach()), step)
+                elif not aim.reached:
+                    aim.refusal = f"{aim.fault.target.kind}:{name} is outside the fault's modules"
 
     def _explain(self, aim: Aim, optimizer: Optimizer, found: list[str]) -> None:
         """Keep why an optimizer has no such tensor; a name that is wrong is told at once."""
@@ -207,7 +240,24 @@ class StoredStriker:
             ),
         )
         if hit is not None and fault.scope == "value":
-            self._to_undo.append(Transient(kind, hit[0], tensor))
+            one_batch = fault.micro_batches is not None
+            self._to_undo.append(Transient(kind, hit[0], tensor, one_batch))
+
+
+def _written_whole(call: Call) -> list[torch.Tensor]:
+    """The tensors that a call writes every element of; not those that it writes some of."""
+    names = schema_of(call.func).arguments
+    given = dict(zip(names, call.args, strict=False)) | call.kwargs
+    if not given.get("training", given.get("train", True)):
+        return []  # batch norm leaves its statistics alone, whatever its schema says
+    if call.op in _IN_PART or any(t.layout != torch.strided for t in tensors_in(call.args)):
+        return []
+    return tensors_in(written(call.func, call.args, call.kwargs))
+
+
+def _place(tensor: torch.Tensor) -> tuple[int | None, int, int]:
+    """Where the elements of a tensor lie, and how many they are."""
+    return address_of(tensor), int(tensor.storage_offset()), tensor.numel()
 
 
 def _in_modules(aim: Aim, module: str, name: str) -> bool:
@@ -290,6 +340,11 @@ def check_stored(target: Target, model: nn.Module) -> None:
     names = stored_names(model, kind)
     if not names:
         raise SiteError(f"no {kind} {wanted!r}; the model has none")
+    if kind == "state" and wanted in names:
+        raise SiteError(
+            f"no state {wanted!r}: name what the optimizer keeps of it, such as "
+            f"'state:{wanted}.exp_avg' of Adam or 'state:{wanted}.momentum_buffer' of SGD"
+        )
     if kind == "state":  # parameter.name; which names there are shows when it is stepped
         if any(
             fnmatchcase(wanted, f"{name}.*") or any(c in wanted for c in "*?[") for name in names

@@ -330,7 +330,7 @@ def _record_step(
     returned = observed(setup, number, Interceptor(watch, [recorder, calls]))
     calls.finish()
     recorder.tape.traces.append(calls.trace({"step": number}))
-    gradients.take_rest()
+    gradients.take_rest(made=watch.had_backward)
     _look_at_results(recorder, returned)
     state = TrainingState.live(setup.model, clock.optimizers)
     for kind in ("parameters", "buffers", "optimizer_state"):

@@ -42,6 +42,7 @@ class Watch:
         sources: Where source stacks are kept.
 
     Attributes:
+        had_backward: Whether any call of a backward was named.
         inference: Whether no forward of the step is of training, and none was made yet.
         passed_over: Of what kind the last forward was that began no step, or ``""``.
     """
@@ -58,6 +59,7 @@ class Watch:
         self.ordinals: Counter[tuple[int, int, int, str, bool]] = Counter()
         self.after_forward = False
         self.after_backward = False
+        self.had_backward = False
         self.inference = False
         self.passed_over = ""
         self.begins: list[Callable[[nn.Module], None]] = []

@@ -187,4 +187,6 @@ def result_metrics(golden: torch.Tensor, faulty: torch.Tensor | None) -> dict[st
     """How many rows of a result (one per example) have another largest column."""
     if faulty is None or golden.dim() != 2 or golden.shape != faulty.shape:
         return {}
+    if golden.dtype == torch.bool or golden.is_complex() or not golden.shape[1]:
+        return {}
     return {"top1_changed": int((golden.argmax(1) != faulty.argmax(1)).count_nonzero())}

@@ -77,7 +77,7 @@ def record_golden(stage: Stage, snapshot: Snapshot, keeping: Keeping) -> GoldenR
     with _disable_current_modes():
         info = settings(stage.setup) | {
             "step": 0,
-            "loss": None if result.loss is None else result.record(0).loss,
+            "loss": result.shown_loss,
             "forwards": result.forwards,
             "memory": keeping.report(store, result),
         }

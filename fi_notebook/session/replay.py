@@ -313,7 +313,7 @@ class Replay:
         if reference is self.golden.result:
             trace = self.golden.trace
         else:
-            info = {"step": focus, "memory": reference.memory}
+            info = {"step": focus, "loss": reference.shown_loss, "memory": reference.memory}
             trace = reference.recorder.trace(settings(setup) | info)
         margin = self.tolerance.noise
         comparison = compare_steps(setup, reference, trace, struck, noise, margin)

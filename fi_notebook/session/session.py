@@ -97,6 +97,9 @@ class Session(Planned):
         self.watched = list(watch)
         path = None if spill is None else Path(spill)
         self._keeping = Keeping(budget_of(memory), memory, path, self.watched)
+        if not isinstance(tolerance, Tolerance):
+            kind = type(tolerance).__name__
+            raise TypeError(f"tolerance is a {kind}; expected fi.Tolerance(relative=1e-5, …)")
         self._tolerance = tolerance
         self._detectors = detectors
         self._events = Events()

@@ -313,7 +313,7 @@ class Slices:
         golden = self._result
         if golden is not None:
             faulty = found.looks.get(LookKey(self.steps - 1, "result", "result 0"))
-            metrics |= {"top1_changed": 0} if faulty is None else result_metrics(golden, faulty)
+            metrics |= result_metrics(golden, golden if faulty is None else faulty)
         return metrics
 
 

@@ -32,7 +32,7 @@ def test_an_infinite_second_moment_freezes_weights() -> None:
     assert findings(comparison({}, optimizer_state=state)) == (
         (
             "optimizer state fc.weight.exp_avg_sq holds 2 new Inf in 6 elements: "
-            "the update divides by it, so these weights are frozen"
+            "the update divides by it, so that gradients move these weights no more"
         ),
     )
 

@@ -313,3 +313,60 @@ def test_what_moved_is_named_where_no_parameter_did() -> None:
     assert "1 of 1 optimizer tensor differs, most fc.weight.step" in reason
     both = kept | {"parameters": (MOVED,)}
     assert "norm.mean" not in case(comparison=comparison(SPREAD, loss=EQUAL_LOSS, **both)).reason
+
+
+def test_shares_of_the_mean_loss_are_called_that() -> None:
+    """Golden falls from 4 to 0.5, its mean is 1.25: 0.75 instead of 0.5 at the end is 20 % of it.
+
+    (0.75 - 0.5) / max(0.5, 1.25) = 0.2, in the last quarter of 8 steps.
+    """
+    golden = steps([4.0, 2.0, 1.0, 0.75, 0.75, 0.5, 0.5, 0.5])
+    faulty = steps([4.0, 2.0, 1.0, 0.75, 0.75, 0.5, 0.75, 0.75], distances=0.1)
+    outcome = case(golden_steps=golden, faulty_steps=faulty)
+    assert outcome.name == "slow_degrade"
+    assert "exceeds the golden one by 20 % of its mean (more than 5 % from step 6 on)" in (
+        outcome.reason
+    )
+
+
+def test_a_rise_that_does_not_last_is_not_from_then_on() -> None:
+    """Above 5 % in step 1, below it in step 2, above again to the end."""
+    outcome = course([2.0, 2.2, 2.0, 2.2, 2.2, 2.2, 2.2, 2.2])
+    assert outcome.name == "slow_degrade"
+    assert "by 10 % (more than 5 % first in step 1)" in outcome.reason
+
+
+def test_a_spike_that_ends_below_golden_says_so() -> None:
+    """8 % below the golden loss is not within 5 % of it."""
+    outcome = course([2.0, 6.0, 3.0, 1.84, 1.84, 1.84, 1.84, 1.84])
+    assert outcome.name == "spike_recover"
+    assert "in the end it is below it by 8 %" in outcome.reason
+
+
+def test_a_loss_far_away_does_not_look_fine_beside_a_worse_metric() -> None:
+    """10 % below golden, so no rise; the accuracy fell."""
+    golden = tuple(replace(step, metrics={"accuracy": 0.9}) for step in GOLDEN)
+    faulty = [
+        replace(s, metrics={"accuracy": 0.5}) for s in steps([2.0] * 4 + [1.8] * 4, distances=0.1)
+    ]
+    outcome = case(golden_steps=golden, faulty_steps=tuple(faulty))
+    assert outcome.name == "metric_degraded"
+    assert "the loss has no lasting rise (at most 10 % away), but evaluate gives" in outcome.reason
+
+
+def test_of_several_steps_it_is_said_what_is_of_which() -> None:
+    """The loss of the struck step, then the loss and the parameters after the last."""
+    golden, faulty = steps([2.5, 2.0, 1.0]), steps([2.5, 2.0, 0.5], distances=0.1)
+    outcome = case(golden_steps=golden, faulty_steps=faulty, compared=0, updated=2)
+    assert outcome.name == "changed"
+    assert (
+        "this step's loss is bit-equal to the golden one; after step 2 the loss is 0.5 instead of "
+        "1 (relative difference 0.5); 1 of 1 parameter differs"
+    ) in outcome.reason
+
+
+def test_a_loss_within_the_noise_is_not_called_bit_equal() -> None:
+    """It counts as equal, and the sentence says why."""
+    quiet = Difference("loss", equal=True, golden=2.5, faulty=2.5001, note="within the noise floor")
+    outcome = case(comparison=comparison(SPREAD, loss=quiet, parameters=(MOVED,)))
+    assert "this step's loss is within the noise floor of the golden one" in outcome.reason

@@ -6,6 +6,7 @@ import json
 import math
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from fi_notebook.campaign.progress import Progress
 from fi_notebook.campaign.statistics import wilson
 from fi_notebook.cli import main
 from fi_notebook.core.run import OUTCOMES
+from fi_notebook.session import Session
 from tests.campaign import sessions
 
 QUICKSTART = "tests.campaign.sessions:quickstart"
@@ -324,3 +326,40 @@ def test_results_are_told_in_a_line(small: Campaign) -> None:
     """Not every row of thousands."""
     assert repr(small.results).startswith("<Results of 120 injections: ")
     assert len(repr(small.results)) < 300
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"n": "5"}, "n is '5'; expected a whole number from 1"),
+        ({"n": 0}, "n is 0; expected a whole number from 1"),
+        ({"steps": "a"}, "steps is 'a'; expected a whole number from 1"),
+        ({"seed": "a"}, "seed is 'a'; expected a whole number from 0"),
+        ({"faults": 3}, "faults is 3; expected names such as"),
+        ({"sites": 3}, "cannot read the sites 3; expected a target"),
+        ({"sites": [3]}, "cannot read the sites 3; expected a target"),
+        ({"sites": b"relu"}, "cannot read the sites b'relu'; expected a target"),
+        ({"sites": []}, "the sites \\[\\] choose nothing; expected a target"),
+        ({"sites": {"modul": "conv1"}}, "no 'modul' in sites; did you mean 'module'"),
+        ({"strategy": "stratified", "strata": 3}, "strata is 3; expected a grouping"),
+    ],
+)
+def test_what_no_campaign_can_be_is_told_in_words(given: dict[str, Any], said: str) -> None:
+    """What was given, and what would do."""
+    with pytest.raises(CampaignError, match=said):
+        _ = Campaign(QUICKSTART, **given).jobs
+
+
+@pytest.mark.parametrize("kind", ["bool", "complex"])
+def test_results_of_any_dtype_have_rows(kind: str) -> None:
+    """Which column is the largest is not asked of what has no order."""
+    net = torch.nn.Linear(4, 3)
+
+    def step() -> torch.Tensor:
+        with torch.no_grad():
+            scores = net(torch.ones(2, 4))
+        return scores > 0 if kind == "bool" else torch.complex(scores, scores)
+
+    rows = Campaign(lambda: Session(step, model=net), n=6).run()
+    assert len(rows) == 6
+    assert not any("top1_changed" in row.metrics for row in rows)

@@ -379,7 +379,7 @@ def test_a_model_that_trains_in_evaluation_mode_is_told_so(
         (missed,) = injector.not_injected
     assert missed.reason == (
         "no step came: the model had no training forward; its forwards were made in evaluation "
-        "mode (model.training is False)"
+        "mode (model.training is False), which a session can strike"
     )
     said = (
         "an optimizer of the model stepped, but its forward was made in evaluation mode "

@@ -309,3 +309,133 @@ def test_a_call_model_cannot_strike_a_stored_tensor(caplog: pytest.LogCaptureFix
     with Injector(plan("param:0.weight", "duplicate"), model=case.model) as injector:
         case.step()
     assert "is for calls" in injector.not_injected[0].reason
+
+
+@pytest.mark.parametrize("value", [8.0, float("inf"), float("-inf"), float("nan")])
+@pytest.mark.parametrize("name", ["running_mean", "running_var"])
+def test_running_statistics_stay_whatever_they_are(name: str, value: float) -> None:
+    """Those of a norm that was struck by hand before the same step, bit for bit."""
+    x = torch.tensor([[1.0, 5.0], [3.0, 6.0]])
+    kept = []
+    for by_hand in (False, True):
+        norm = nn.BatchNorm1d(2)
+        config = plan(
+            f"buffer:{name}", "set", parameters={"value": value}, elements={"index": 0}, steps=[0]
+        )
+        if by_hand:
+            norm.state_dict()[name][0] = value
+            config = {"version": 2}
+        with Injector(config, model=norm):
+            norm(x).sum().backward()
+            torch.optim.SGD(norm.parameters(), lr=0.1).step()
+        kept.append(norm.state_dict()[name])
+    assert same_bits(*kept)
+
+
+def test_state_that_is_written_in_part_is_given_back_elsewhere() -> None:
+    """SparseAdam writes the rows that were looked up: 0 and 3 keep its own, others are right."""
+    values = []
+    for struck in (False, True):
+        table, last = nn.Embedding(6, 2, sparse=True), nn.Linear(4, 1)
+        nn.init.constant_(table.weight, 0.5)
+        nn.init.constant_(last.weight, 0.5)
+        model = nn.Sequential(table, nn.Flatten(), last)
+        optimizer = torch.optim.SparseAdam(table.parameters(), lr=0.01)
+        config = plan(
+            "state:0.weight.exp_avg", "set", parameters={"value": 5.0}, elements="all", steps=[2]
+        )
+        with Injector(config if struck else {"version": 2}, model=model):
+            for rows in ([0, 1], [1, 2], [0, 3]):
+                optimizer.zero_grad()
+                model(torch.tensor([rows])).sum().backward()
+                optimizer.step()
+        values.append(next(iter(optimizer.state.values()))["exp_avg"])
+    differ = (values[0] != values[1]).any(dim=1)
+    assert differ.tolist() == [True, False, False, True, False, False]
+
+
+@pytest.mark.parametrize("value", [30.0, float("nan")])
+def test_a_gradient_that_the_optimizer_makes_anew_stays(value: float) -> None:
+    """Nesterov's foreach adds the momentum to it in place; fused leaves it, whatever it says."""
+    for options, stays in (({"foreach": True}, True), ({"fused": True}, False)):
+        model = Line()
+        optimizer = torch.optim.SGD(
+            model.parameters(), lr=0.5, momentum=0.5, nesterov=True, **options
+        )
+        config = plan("grad:fc.weight", "set", parameters={"value": value}, steps=[0])
+        with Injector(config, model=model):
+            model(torch.tensor([[3.0]])).sum().backward()
+            optimizer.step()
+        gradient = model.fc.weight.grad
+        assert gradient is not None
+        assert (gradient.item() != 3.0) == stays
+
+
+def test_a_parameter_is_right_again_when_a_closure_is_over() -> None:
+    """The forward within the step reads w = 20; the update starts from 2: 2 - 0.5 * 3 = 0.5."""
+    model = Line()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+    outputs = []
+
+    def closure() -> Tensor:
+        optimizer.zero_grad()
+        out = model(torch.tensor([[3.0]])).sum()
+        outputs.append(out.item())
+        out.backward()
+        return out
+
+    config = plan("param:fc.weight", "scale", parameters={"factor": 10}, steps=[0])
+    with Injector(config, model=model):
+        optimizer.step(closure)
+    assert (outputs, model.fc.weight.item()) == ([61.0], 0.5)
+
+
+def test_each_micro_batch_is_struck_anew() -> None:
+    """A bit that is flipped in two of three is not flipped back; the third reads it right."""
+    config = plan(
+        "param:fc.weight", "bitflip", parameters={"bit": 30}, steps=[0], micro_batches=[0, 1]
+    )
+    outputs, weights, *_ = _train(config, micro_batches=3)
+    assert outputs[0] == outputs[1] != 7.0
+    assert outputs[2] == 7.0
+    assert weights == [-2.5]  # 2 - 0.5 * 9
+
+
+def test_filters_that_a_stored_tensor_cannot_have_are_refused(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """No line, and no other phase than that in which it is struck; its own phase is one."""
+    for filters in ({"code": ["run.py[3]"]}, {"phases": ["backward"]}):
+        with Injector(plan("param:fc.weight", "zero", **filters), model=Line()) as injector:
+            (missed,) = injector.not_injected
+        assert "is no call: it stands on no source line, and is struck in the forward" in (
+            missed.reason
+        )
+    config = plan("param:fc.weight", "zero", steps=[0], phases=["forward"])
+    assert _train(config)[0] == [1.0]
+    assert lines(caplog)
+
+
+def test_why_a_stored_tensor_was_not_struck() -> None:
+    """It is of another module; no optimizer stepped; it is named without what is kept of it."""
+    assert _train(plan("param:fc.weight", "zero", modules=["nowhere.*"]))[2].not_injected
+    outside = plan("param:*", "zero", modules=["fc"], steps=[0])
+    case = models.mlp()
+    with Injector(plan("param:0.weight", "zero", modules=["2"]), model=case.model) as injector:
+        case.step()
+        (missed,) = injector.not_injected
+    assert missed.reason == "param:0.weight is outside the fault's modules"
+    assert len(_train(outside)[2].injections) == 1
+    model = Line()
+    with Injector(plan("grad:fc.weight", "zero", steps=[0]), model=model) as injector:
+        model(torch.tensor([[3.0]])).sum().backward()
+        (missed,) = injector.not_injected
+    assert missed.reason == (
+        "no optimizer of the model stepped in step 0, before which 'grad:fc.weight' is struck"
+    )
+    with Injector(plan("state:fc.weight", "zero"), model=Line()) as injector:
+        (missed,) = injector.not_injected
+    assert missed.reason.startswith(
+        "no state 'fc.weight': name what the optimizer keeps of it, such as "
+        "'state:fc.weight.exp_avg' of Adam"
+    )

@@ -63,3 +63,20 @@ def test_a_fault_on_a_batch_that_comes_in_another_order_is_one() -> None:
     assert "other/set_*2:0" not in differ
     assert "addmm*1:0" not in differ  # the batch that came first is used second
     assert "addmm*3:0" in differ
+
+
+def test_a_detach_of_a_struck_parameter_is_a_difference() -> None:
+    """No site made the parameter: its first reader is where the error is introduced."""
+    case = models.mlp()
+    weight = next(case.model.parameters())
+
+    def step() -> Tensor:
+        return case.criterion(case.model(case.x) * weight.detach().sum(), case.y)
+
+    session = Session(step, model=case.model)
+    session.trace()
+    session.arm("param:0.weight", "set", value=3.0, elements={"index": 0})
+    compared = session.replay().comparison
+    row = compared.golden.row("detach*1:0")
+    assert not compared.columns["equal"][row]
+    assert compared.columns["changed"][row] == 1

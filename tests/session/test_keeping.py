@@ -193,3 +193,18 @@ def test_what_is_estimated_is_never_divided_by_what_is_exact(memory: int) -> Non
     assert count > 0
     assert f"{count} outputs that differ did not fit in the session's memory" in partial.notes[0]
     assert not any("memory" in note for note in exact.notes)
+
+
+@pytest.mark.parametrize("model", ["nan", "inf"])
+def test_a_bound_is_below_the_truth_where_elements_are_no_numbers(model: str) -> None:
+    """Statistics of other elements bound nothing: where there are new NaN, it is not known."""
+    columns = []
+    for memory in ("auto", 0):
+        explored = session(memory)
+        explored.trace()
+        explored.arm("relu*1:0", model, elements={"index": [0, 0, 3, 3]})
+        columns.append(explored.replay().comparison.columns)
+    for name in ("relative_l2", "max_abs"):
+        exact, bound = (column[name] for column in columns)
+        known = ~np.isnan(bound) & ~np.isnan(exact)
+        assert (bound[known] <= exact[known] * (1 + 1e-6)).all()

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -68,6 +69,8 @@ def test_a_penalty_of_its_own_backward_is_part_of_the_loss() -> None:
         lambda loss: loss,
         lambda loss: loss.item(),
         lambda loss: loss.reshape(1, 1),
+        lambda loss: np.float32(loss.item()),
+        lambda loss: np.array([loss.item()]),
         lambda loss: {"accuracy": 0.5, "loss": loss},
         lambda loss: {"loss": loss.item()},
         lambda loss: (loss, torch.ones(3)),
@@ -194,3 +197,47 @@ def test_trials_of_summed_losses_agree_with_replays() -> None:
     assert sliced.way == "slice"
     assert sliced.outcome.reason == full.outcome.reason
     assert sliced.records[0].loss == full.records[0].loss != golden.info["loss"]
+
+
+@pytest.mark.filterwarnings(
+    "ignore:Sparse CSR", "ignore:torch.quantize", "ignore:The PyTorch API of"
+)
+@pytest.mark.parametrize(
+    "form",
+    [
+        torch.Tensor.to_sparse,
+        torch.Tensor.to_sparse_csr,
+        torch.Tensor.to_mkldnn,
+        lambda scores: torch.quantize_per_tensor(scores, 0.5, 0, torch.qint8),
+        lambda scores: torch.nested.nested_tensor(list(scores)),
+    ],
+)
+def test_a_result_without_strides_is_judged_by_its_values(
+    form: Callable[[Tensor], Tensor],
+) -> None:
+    """Of (3, 4) in two rows the norm is 5 √2; ten times it is further."""
+
+    def step(model: nn.Module) -> Tensor:
+        with torch.no_grad():
+            return form(model(torch.tensor([[1.5, 2.0], [1.5, 2.0]])))
+
+    run = _replayed(step, "other/mul*1:0")
+    assert run.outcome.name == "changed"
+    assert list(_values(run)) == pytest.approx([50**0.5, 5000**0.5])
+
+
+def test_gradients_of_before_are_no_part_of_a_step_without_any() -> None:
+    """What lies in ``.grad`` since the last training step is not of this inference."""
+    model = _Line()
+    model(torch.tensor(3.0)).backward()
+
+    def step() -> Tensor:
+        with torch.no_grad():
+            return model(torch.tensor([3.0, 4.0]))
+
+    session = Session(step, model=model)
+    session.trace()
+    session.arm("other/mul*1:0", "scale", factor=2.0)
+    run = session.replay()
+    assert run.comparison.gradients == ()
+    assert run.golden[0].gradient_norm == 0.0

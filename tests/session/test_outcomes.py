@@ -239,7 +239,7 @@ def test_an_infinite_second_moment_is_named() -> None:
     assert outcome.name == "changed"
     assert (
         "optimizer state fc.weight.exp_avg_sq holds 1 new Inf in 4 elements: "
-        "the update divides by it, so these weights are frozen"
+        "the update divides by it, so that gradients move these weights no more"
     ) in outcome.reason
 
 

@@ -176,3 +176,27 @@ def test_places_that_a_kernel_does_not_check_are_warned_of() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         session.arm("max_pool2d_with_indices*1:0", "bitflip", bit=30)
+
+
+def test_names_that_a_person_types_lead_to_what_there_is() -> None:
+    """A class of modules, a parameter, a kind that is nearly one, a call of another micro batch."""
+    session = _session()
+    for target, said in (
+        ("Linear", "modules of class Linear make t, addmm"),
+        ("fc.weight", "'fc.weight' is a parameter: write 'param:fc.weight' or 'grad:fc.weight'"),
+    ):
+        with pytest.warns(FaultWarning, match=said):
+            session.arm(target, "zero")
+    with pytest.raises(SiteError, match="did you mean 'param'"):
+        session.arm("params:fc.weight", "zero")
+    with pytest.warns(FaultWarning, match="numbered through the whole step"):
+        session.arm("relu*1:0", "zero", micro_batches=[0], modules=["conv1"])
+
+
+def test_arguments_of_a_session_are_checked() -> None:
+    """A step that takes two things, and a tolerance that is a number."""
+    made = cnn()
+    with pytest.raises(TypeError, match="step takes a, b; expected a callable that takes nothing"):
+        Session(lambda a, b: a + b, model=made.model)
+    with pytest.raises(TypeError, match=r"tolerance is a float; expected fi\.Tolerance"):
+        Session(made.step, model=made.model, tolerance=1e-3)  # type: ignore[arg-type]  # the test's

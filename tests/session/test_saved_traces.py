@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import fi_notebook as fi
 from fi_notebook.core.run import Comparison
+from fi_notebook.session import Session
+from tests import models
 
 ROOT = Path(__file__).parents[2]
 
@@ -134,3 +138,38 @@ def test_a_saved_trace_takes_few_bytes(folder: Path) -> None:
     columns = [*trace.calls.values(), *trace.site_columns.values()]
     size = sum(c.nbytes for c in (*columns, trace.input_offsets, trace.input_sites))
     assert size / trace.call_count < 200
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_traces_of_a_replay_carry_their_loss(count: int, tmp_path: Path) -> None:
+    """Saved and compared, they have the losses that the run had, also of a later step."""
+    case = models.mlp()
+    session = Session(case.step, model=case.model, optimizer=case.optimizer)
+    session.trace()
+    session.arm("relu*1:0", "zero", steps=count - 1)
+    run = session.replay(steps=count)
+    files = [tmp_path / "golden.trace", tmp_path / "faulty.trace"]
+    for trace, file in zip((run.comparison.golden, run.comparison.faulty), files, strict=True):
+        trace.save(file)
+    loss = fi.compare(*files).loss
+    assert (loss.golden, loss.faulty) == (run.golden[-1].loss, run.faulty[-1].loss)
+    assert not loss.equal
+
+
+def test_traces_without_a_loss_are_not_told_a_nan() -> None:
+    """Both without: equal, with a note; one alone: other, and neither is a number."""
+    case = models.mlp()
+    golden = Session(case.step, model=case.model, optimizer=case.optimizer).trace()
+    bare = replace(golden, info={**golden.info, "loss": None})
+    for pair, equal in (((bare, bare), True), ((golden, bare), False), ((bare, golden), False)):
+        loss = fi.compare(*pair).loss
+        assert (loss.equal, loss.new_nan, loss.note) == (equal, 0, "no loss was found")
+
+
+@pytest.mark.parametrize("given", [3, (1, 2), None])
+def test_what_is_no_trace_is_refused(given: Any) -> None:
+    """With what would be one."""
+    with pytest.raises(
+        TypeError, match=f"cannot compare a {type(given).__name__}; expected a trace"
+    ):
+        fi.compare(given, given)
