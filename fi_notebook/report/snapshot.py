@@ -17,7 +17,7 @@ from html import escape
 
 from fi_notebook.core.fault import FaultPlan
 from fi_notebook.core.injection import Injection
-from fi_notebook.core.run import Run
+from fi_notebook.core.run import Difference, Run
 from fi_notebook.core.trace import Trace
 from fi_notebook.core.tree import Node
 from fi_notebook.core.words import counted
@@ -66,7 +66,7 @@ def _run_html(run: Run | None) -> Iterator[str]:
     yield f"<p><b>{escape(run.outcome.name)}</b>: {escape(run.outcome.reason)}</p>"
     comparison = run.comparison
     rows = [
-        (d.name, f"{d.golden:.6g}", f"{d.faulty:.6g}", "bit for bit" if d.equal else "differs")
+        (d.name, f"{d.golden:.6g}", f"{d.faulty:.6g}", _equal_words(d))
         for d in (comparison.loss, comparison.gradient_norm)
     ]
     yield html_table(("", "golden", "faulty", ""), rows)
@@ -74,6 +74,10 @@ def _run_html(run: Run | None) -> Iterator[str]:
         yield from _injection_html(injection)
     for missed in run.not_injected:
         yield f"<p>{escape(missed.fault)} not injected: {escape(missed.reason)}</p>"
+
+
+def _equal_words(difference: Difference) -> str:
+    return difference.note or ("bit for bit" if difference.equal else "differs")
 
 
 def _injection_html(injection: Injection) -> Iterator[str]:

@@ -169,7 +169,7 @@ def _scalar(difference: Difference) -> str:
     if difference.note == NO_LOSS:
         return difference.note
     if difference.equal:
-        return f"{difference.name}: bit-equal"
+        return f"{difference.name}: {difference.note or 'bit-equal'}"
     far = excess(relative(difference.golden, difference.faulty))
     values = " → ".join(told_apart(difference.golden, difference.faulty))
     return f"{difference.name}: {values} (apart by {far})"

@@ -2,10 +2,13 @@ from __future__ import annotations
 
 from math import inf, nan
 
+import pytest
+
 from fi_notebook.core.detection import Alarm, Detection
 from fi_notebook.core.injection import NotInjected
 from fi_notebook.core.run import Difference, Outcome
 from fi_notebook.report import figures, text, text_watched
+from fi_notebook.report.snapshot import snapshot_html
 from tests.records import PLAN, comparison, flipped, injection, run, steps
 from tests.traces import Call, build, digits_step, large
 
@@ -107,6 +110,16 @@ def test_gradients_name_the_worst_and_count_nan() -> None:
     lines = text.gradients(comparison({}, gradients=found)).splitlines()
     assert lines[0] == "loss: bit-equal"
     assert [line.split()[0] for line in lines[4:]] == ["b", "a"]
+
+
+@pytest.mark.parametrize("note", ["within the noise floor", "no loss was found"])
+def test_what_counts_as_equal_is_not_called_bit_equal(note: str) -> None:
+    """The note stands instead, in the text and in the static result."""
+    loss = Difference("loss", equal=True, golden=2.5, faulty=2.50001, note=note)
+    told = comparison({}, loss=loss)
+    assert note in text.gradients(told).splitlines()[0]
+    assert "bit-equal" not in text.gradients(told).splitlines()[0]
+    assert note in snapshot_html(None, PLAN, run(comparison=told))
 
 
 def test_training_marks_the_struck_step() -> None:

@@ -77,7 +77,7 @@ function tile(name, difference) {
   if (note && !Number.isFinite(number(golden))) return h("div.tile", null, h("span.key", null, name), h("span.note", null, note));
   return h("div.tile", null, h("span.key", null, name),
     h("span.big", null, figure(golden), equal ? h("span.equal", null, " = ") : " → ", figure(faulty)),
-    h("span.note", null, equal ? " bit for bit" : ` relative\u00a0${short(far)}`));
+    h("span.note", null, equal ? ` ${note || "bit for bit"}` : ` relative\u00a0${short(far)}`));
 }
 
 /** What each tab shows. @type {Record<string, (view: View) => any[]>} */
