@@ -26,7 +26,7 @@ from fi_notebook.engine.intercept import OPTIMIZER, Call, Watch
 from fi_notebook.engine.outputs import Output
 from fi_notebook.errors import did_you_mean
 
-__all__ = ["Aim", "is_operator"]
+__all__ = ["Aim", "is_operator", "near_operators"]
 
 _UNCOUNTED = "what comes before a step's first training forward takes no such number here"
 """Of ``other/…`` in a training loop, where that is the end of the step before."""
@@ -235,7 +235,7 @@ class Aim:
                 f"no call of {target.op!r} took a number in step {fault.steps}: the model ran "
                 f"{self.watch.passed_over}; {made} as 'other/{target.op}'"
             )
-        hint = module_hint(str(target), self.watch.table.names) or _near_operators(self.op)
+        hint = module_hint(str(target), self.watch.table.names) or near_operators(self.op)
         unseen = "" if target.counted or self.watch.clock.one_step else f" ({_UNCOUNTED})"
         where = f"in step {fault.steps}{self._batches()}"
         return f"no call of {target.op!r} was made {where}{hint}{unseen}"
@@ -273,8 +273,15 @@ def _operators() -> set[str]:
 
 
 @lru_cache(maxsize=256)
-def _near_operators(op: str) -> str:
-    """The nearest operators there are, where an operator is none."""
+def near_operators(op: str) -> str:
+    """The nearest operators there are, where an operator is none; ``""`` where it is one.
+
+    Args:
+        op: Operator packet, with its namespace unless that is aten.
+
+    Returns:
+        ``; did you mean …?``, or ``""``.
+    """
     known = _operators()
     return "" if op in known else did_you_mean(op, sorted(known))
 

@@ -32,6 +32,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from fi_notebook.core.match import check_modules, module_matches
 from fi_notebook.core.site import PHASES, Site, Target
 from fi_notebook.core.stats import STATISTICS
+from fi_notebook.engine.aim import near_operators
 from fi_notebook.engine.collectives import is_collective, is_final, qualified_operator
 from fi_notebook.engine.filters import ModuleFilter
 from fi_notebook.engine.inject import inherit, site_of
@@ -78,7 +79,7 @@ class Choice:
         """Refuse what can choose nothing, whatever a step does.
 
         Raises:
-            SiteError: An unknown module, phase or stored tensor; names the nearest.
+            SiteError: An unknown module, phase, operator or stored tensor; names the nearest.
         """
         table = watch.table
         check_modules(self.modules or (), (*table.names, *table.parameters), table.infos[0].kind)
@@ -87,6 +88,8 @@ class Choice:
                 raise SiteError(f"no phase {phase!r}{did_you_mean(phase, PHASES)}")
         if self.target.kind != "call":
             check_stored(self.target, table.model)
+        elif hint := near_operators(qualified_operator(self.target.op)):
+            raise SiteError(f"no operator {self.target.op!r}{hint}")
 
     @property
     def filters(self) -> bool:

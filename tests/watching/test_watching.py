@@ -183,6 +183,7 @@ class TestSaying:
         [
             ("relu*0", {}, "numbered from 1"),
             ("param:1.weight", {}, "no param '1.weight'; did you mean '2.weight'"),
+            ("rleu", {}, "no operator 'rleu'; did you mean 'relu'"),
             ("relu", {"modules": "layer.0"}, "no module 'layer.0'"),
             ("relu", {"phases": "foreward"}, "no phase 'foreward'; did you mean 'forward'"),
             ([], {}, "sites is empty"),
