@@ -17,16 +17,21 @@ import importlib
 import logging
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
+from fi_notebook.analysis.incidental import is_incidental_alone
 from fi_notebook.campaign.draws import CampaignError
 from fi_notebook.campaign.guard import Guard, Overtime, end_with_parent
 from fi_notebook.campaign.journal import Row
 from fi_notebook.campaign.places import Places
 from fi_notebook.core.fault import Fault
 from fi_notebook.core.site import Site
+from fi_notebook.core.trace import Trace
 from fi_notebook.engine.settled import Settled
 from fi_notebook.engine.stored import stored_sites
 from fi_notebook.session import Session, SessionCancelled
@@ -137,11 +142,10 @@ class Bench:
         self._sites: dict[str, Site] = {}
         trace = self.trials.trace
         self.places = Places(trace, stored_sites(self.session.model))
-        made = f"{trace.info.get('loss')!r}/{trace.tables.ops}/{trace.call_count}"
         keys = ("torch", "python", "machine", "deterministic")
         self.environment = {key: trace.info.get(key) for key in keys} | {
             "threads": self._threads,
-            "golden": hashlib.sha256(made.encode()).hexdigest()[:16],
+            "golden": fingerprint(trace),
         }
         self._audited: set[str] = set()
 
@@ -186,6 +190,18 @@ class Bench:
             logger.warning("a slice disagrees with the replay of the step: %s", wrong)
             self.trials.slices = None
             self.trials.why = f"a slice disagreed with the replay of the step: {wrong}"
+
+
+def fingerprint(trace: Trace) -> str:
+    """What two golden runs have in common that are the same: loss, and outputs by operator.
+
+    Calls that one run alone may make and mean nothing by it are left out.
+    """
+    kept = np.flatnonzero(~is_incidental_alone(trace, np.arange(len(trace))))
+    rows = trace.calls["op"][trace.site_columns["call"][kept]]
+    ops = Counter(trace.tables.ops[row] for row in rows.tolist())
+    made = f"{trace.info.get('loss')!r}/{sorted(ops.items())}"
+    return hashlib.sha256(made.encode()).hexdigest()[:16]
 
 
 def _made(source: Any) -> Session:

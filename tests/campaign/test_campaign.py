@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,9 @@ from fi_notebook.campaign.statistics import wilson
 from fi_notebook.cli import main
 from fi_notebook.core.run import OUTCOMES
 from fi_notebook.session import Session
+from tests import models
 from tests.campaign import sessions
+from tests.tools.holder import Holder
 
 QUICKSTART = "tests.campaign.sessions:quickstart"
 
@@ -363,3 +366,24 @@ def test_results_of_any_dtype_have_rows(kind: str) -> None:
     rows = Campaign(lambda: Session(step, model=net), n=6).run()
     assert len(rows) == 6
     assert not any("top1_changed" in row.metrics for row in rows)
+
+
+@pytest.mark.parametrize("held", [(True, False, False), (False, True, False)])
+def test_a_tensor_that_somebody_holds_makes_no_other_campaign(held: tuple[bool, ...]) -> None:
+    """In the golden run, or while the tape is written: one more detach; the rows are the same."""
+    found = []
+    for holds in (held, ()):
+        case, runs = models.mlp(), iter(holds)
+        case.optimizer = torch.optim.AdamW(case.model.parameters())
+
+        def step(case: models.Case = case, runs: Iterator[bool] = runs) -> torch.Tensor:
+            with Holder("zeros_like" if next(runs, False) else "nothing"):
+                return case.step()
+
+        session = Session(step, model=case.model, optimizer=case.optimizer)
+        campaign = Campaign.of_site(session, "relu*1:0", elements=1)
+        rows = campaign.run()
+        found.append([(r.environment["golden"], r.outcome, r.metrics["loss"]) for r in rows])
+        if not held[0]:  # else the tape has other rows than the golden run
+            assert {row.way for row in rows} == {"slice"}
+    assert found[0] == found[1]

@@ -6,15 +6,13 @@ taking it, and a result of `zeros_like` that is held is detached.
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from fi_notebook import Session
 from tests import models
+from tests.tools.holder import Holder
 
 
 @pytest.mark.parametrize("holds", [(True, False), (False, True)])
@@ -44,20 +42,6 @@ def test_a_gradient_that_is_copied_in_one_run_alone_repeats(holds: tuple[bool, b
     hook.remove()
 
 
-class _Holder(TorchDispatchMode):
-    """Holds what one operator makes."""
-
-    def __init__(self, op: str) -> None:
-        super().__init__()
-        self.op, self.held = op, list[Tensor]()
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = func(*args, **(kwargs or {}))
-        if str(func).startswith(f"aten.{self.op}."):
-            self.held.append(result)
-        return result
-
-
 @pytest.mark.parametrize("run", range(3))
 def test_a_result_that_is_held_in_one_run_alone_repeats(run: int) -> None:
     """In the golden run, in its repetition or in the faulty one: nothing differs for it."""
@@ -66,7 +50,7 @@ def test_a_result_that_is_held_in_one_run_alone_repeats(run: int) -> None:
     case.optimizer = torch.optim.AdamW(case.model.parameters())
 
     def step() -> Tensor:
-        with _Holder("zeros_like" if next(runs) else "nothing"):
+        with Holder("zeros_like" if next(runs) else "nothing"):
             return case.step()
 
     session = Session(step, model=case.model, optimizer=case.optimizer)
