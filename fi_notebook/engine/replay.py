@@ -181,7 +181,7 @@ class StepResult:
         """
         kept = self.state.parameters if parameters and self.state is not None else None
         self.state = None if kept is None else TrainingState(kept, {}, {})
-        self.gradients, self.kept = {}, {}
+        self.gradients, self.kept, self.returned = {}, {}, ()
         self.recorder.forget()
 
     @_disable_current_modes()  # a person's mode around the session sees the step alone
