@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 __all__ = [
     "call_keys",
     "described",
-    "either",
     "find_rows",
     "line_stacks",
     "make_sites",
@@ -320,14 +319,3 @@ def _named(names: Sequence[object], rows: np.ndarray) -> np.ndarray:
     table = np.empty(len(names), dtype=object)
     table[:] = list(names)  # element by element: shapes are tuples
     return np.asarray(table[rows])
-
-
-def either(
-    golden: np.ndarray, golden_rows: np.ndarray, faulty: np.ndarray, faulty_rows: np.ndarray
-) -> np.ndarray:
-    """The golden run's value of each row, or the faulty run's where only that has it."""
-    values = np.empty(len(golden_rows), dtype=golden.dtype)
-    mine = golden_rows >= 0
-    values[mine] = golden[golden_rows[mine]]
-    values[~mine] = faulty[faulty_rows[~mine]]
-    return values

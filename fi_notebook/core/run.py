@@ -16,7 +16,7 @@ import numpy as np
 from fi_notebook.core.detection import Detection
 from fi_notebook.core.fault import FaultPlan
 from fi_notebook.core.injection import Injection, NotInjected
-from fi_notebook.core.lookup import described, either, make_sites
+from fi_notebook.core.lookup import described, make_sites
 from fi_notebook.core.masking import MECHANISMS
 from fi_notebook.core.site import Site
 from fi_notebook.core.words import agreed, among, counted
@@ -238,9 +238,20 @@ class Comparison:
         effects = np.asarray(EFFECTS, dtype=object)[self.columns["effect"]]
         mechanisms = np.asarray(MECHANISMS, dtype=object)[self.columns["mechanism"]]
         measures = {k: v for k, v in self.columns.items() if k not in NOT_MEASURED}
-        where = {name: either(first[name], golden, second[name], faulty) for name in names}
+        where = {name: _either(first[name], golden, second[name], faulty) for name in names}
         judged = {"effect": effects, "mechanism": mechanisms, "growth": self.columns["growth"]}
         return pd.DataFrame({**where, **judged, **measures})
+
+
+def _either(
+    golden: np.ndarray, golden_rows: np.ndarray, faulty: np.ndarray, faulty_rows: np.ndarray
+) -> np.ndarray:
+    """The golden run's value of each row, or the faulty run's where only that has it."""
+    values = np.empty(len(golden_rows), dtype=golden.dtype)
+    mine = golden_rows >= 0
+    values[mine] = golden[golden_rows[mine]]
+    values[~mine] = faulty[faulty_rows[~mine]]
+    return values
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,8 +44,8 @@ class Aim:
         reached: Highest number that a call of its operator had in a due step.
         first_step: The step at which training begins, or is resumed.
         last_step: The last step that was seen, -1 before the first.
-        otherwise: How many calls of its operator took a number where it asks for none, or none;
-            of a gradient or state, how many optimizers stepped.
+        otherwise: How many calls of its operator took a number where it asks for none, or none.
+        stepped: How many optimizers stepped, where it is at a gradient or state.
         refusal: Why it did not fire where it was due, or ``""``.
         elsewhere: Whether it strikes what another rank gives to a collective.
         last_output: The last output of a chosen call that it did not choose, or ``""``.
@@ -62,6 +62,7 @@ class Aim:
     first_step: int = 0
     last_step: int = -1
     otherwise: int = 0
+    stepped: int = 0
     refusal: str = ""
     elsewhere: bool = False
     last_output: str = ""
@@ -207,7 +208,7 @@ class Aim:
             return self.refusal
         if not any(step in fault.steps for step in range(self.first_step, self.last_step + 1)):
             return self._no_step()
-        if target.kind in ("grad", "state") and not self.otherwise:
+        if target.kind in ("grad", "state") and not self.stepped:
             return (
                 f"no optimizer of the model stepped in step {fault.steps}, before which "
                 f"{str(target)!r} is struck"

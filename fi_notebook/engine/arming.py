@@ -129,12 +129,17 @@ def sites_of(fault: Fault, golden: Trace) -> list[Site]:
 
 
 def _micro_batch(golden: Trace, site: Site) -> int:
-    return int(golden.calls["micro_batch"][golden.site_columns["call"][golden.row(site)]])
+    return int(golden.calls["micro_batch"][_call_of(golden, site)])
+
+
+def _call_of(golden: Trace, site: Site) -> int:
+    """Row of the call of a site."""
+    return int(golden.site_columns["call"][golden.row(site)])
 
 
 def _is_within(patterns: Sequence[str], golden: Trace, site: Site) -> bool:
     """Whether a module filter chooses a site: by its module, or by its parameter."""
-    row = golden.site_columns["call"][golden.row(site)]
+    row = _call_of(golden, site)
     names = golden.tables.modules[golden.calls["module"][row]].names
     own = golden.site_columns["parameter"][golden.row(site)]
     parameter = () if own < 0 else (golden.tables.parameters[own],)
@@ -177,7 +182,7 @@ def unlike_headless(fault: Fault, golden: Trace) -> str:
         return ""
     sites = golden.find(str(target))
     first = calls["counted"].argmax() if calls["counted"].any() else len(calls["counted"])
-    rows = [int(golden.site_columns["call"][golden.row(site)]) for site in sites]
+    rows = [_call_of(golden, site) for site in sites]
     if rows and max(rows) < first:
         return (
             f"{str(target)!r} is before the step's first training forward; a training loop has "
@@ -192,7 +197,7 @@ def unlike_headless(fault: Fault, golden: Trace) -> str:
 
 
 def _flags(golden: Trace, site: Site) -> int:
-    return int(golden.calls["flags"][golden.site_columns["call"][golden.row(site)]])
+    return int(golden.calls["flags"][_call_of(golden, site)])
 
 
 def _check_needs(fault: Fault, sites: Sequence[Site], flags: Sequence[int]) -> None:

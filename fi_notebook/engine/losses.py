@@ -25,7 +25,7 @@ from fi_notebook.core.site import PHASES
 from fi_notebook.engine.intercept import Call, Watch
 from fi_notebook.engine.storages import tensors_in
 
-__all__ = ["Roots", "loss_of", "total"]
+__all__ = ["Roots", "loss_of", "number_of", "total"]
 
 T = TypeVar("T")
 _BACKWARD = PHASES.index("backward")
@@ -56,12 +56,16 @@ def loss_of(returned: Any) -> torch.Tensor | None:
     return None
 
 
+def number_of(loss: torch.Tensor) -> float:
+    """A loss as a number; the real part of a complex one."""
+    return float(loss.detach().double().real)
+
+
 def total(losses: Sequence[torch.Tensor]) -> torch.Tensor | None:
     """The sum of what backward was called of: one as it is, several as float64, or None."""
     if len(losses) < 2:
         return losses[0].reshape(()) if losses else None
-    values = [float(loss.detach().double().real) for loss in losses]
-    return torch.tensor(sum(values), dtype=torch.float64, device="cpu")
+    return torch.tensor(sum(map(number_of, losses)), dtype=torch.float64, device="cpu")
 
 
 class Roots(Generic[T]):

@@ -30,7 +30,7 @@ from fi_notebook.engine.entered import Entered
 from fi_notebook.engine.inject import Striker
 from fi_notebook.engine.intercept import Call, Interceptor, Observer, Watch
 from fi_notebook.engine.interrupts import Interrupts
-from fi_notebook.engine.losses import loss_of, total
+from fi_notebook.engine.losses import loss_of, number_of, total
 from fi_notebook.engine.memory import Memory
 from fi_notebook.engine.source import SourceStacks
 from fi_notebook.engine.stats import euclidean_norm
@@ -171,7 +171,7 @@ class StepResult:
     @property
     def shown_loss(self) -> float | None:
         """The loss as a number; None where none was found."""
-        return None if self.loss is None else float(self.loss.detach().double().real)
+        return None if self.loss is None else number_of(self.loss)
 
     def shrink(self, *, parameters: bool) -> None:
         """Let go of what is asked of the compared and the last step only.
@@ -188,9 +188,10 @@ class StepResult:
     def record(self, step: int) -> StepRecord:
         """What the step did to training."""
         parameters = [] if self.state is None else list(self.state.parameters.values())
+        loss = self.shown_loss
         return StepRecord(
             step=step,
-            loss=math.nan if self.loss is None else float(self.loss.detach().double().real),
+            loss=math.nan if loss is None else loss,
             gradient_norm=self.gradient_norm,
             parameter_norm=euclidean_norm(parameters),
         )
@@ -279,9 +280,7 @@ def run_step(
     try:
         returned = observed(setup, number, mode)
         with _disable_current_modes():
-            loss = loss_of(returned)
-            result.loss = total(recorder.roots.items) if loss is None else loss.clone().reshape(())
-            result.summed = len(recorder.roots.items) if loss is None else 0
+            _take_loss(result, returned)
             if ends:
                 result.returned = () if result.loss is not None else _copies(returned)
                 gradients.take_rest(made=watch.had_backward)
@@ -326,6 +325,13 @@ def run_user_step(setup: Setup, number: int) -> Any:
     __tracebackhide__ = True  # of a step that raises, its own frames tell why
     with setup.interrupts.let_through():
         return setup.step(number) if setup.pass_number else setup.step()
+
+
+def _take_loss(result: StepResult, returned: Any) -> None:
+    """The loss that was returned, else the sum of what backward was called of."""
+    loss, roots = loss_of(returned), result.recorder.roots.items
+    result.loss = total(roots) if loss is None else loss.clone().reshape(())
+    result.summed = len(roots) if loss is None else 0
 
 
 def _copies(returned: Any) -> tuple[torch.Tensor, ...]:

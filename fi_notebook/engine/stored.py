@@ -181,7 +181,7 @@ class StoredStriker:
         for aim in self._aims:
             kind = aim.fault.target.kind
             if kind not in BEFORE_FORWARD:
-                aim.otherwise += 1
+                aim.stepped += 1
                 found = list(optimizer_tensors(self._watch, optimizer, kind))
                 self._strike_all(aim, found)
                 if not aim.reached and self._watch.clock.step in aim.fault.steps:

@@ -183,9 +183,9 @@ def worst(golden: EndTensors, found: Ends) -> Difference:
     )
 
 
-def result_metrics(golden: torch.Tensor, faulty: torch.Tensor | None) -> dict[str, Any]:
+def result_metrics(golden: torch.Tensor, faulty: torch.Tensor) -> dict[str, Any]:
     """How many rows of a result (one per example) have another largest column."""
-    if faulty is None or golden.dim() != 2 or golden.shape != faulty.shape:
+    if golden.dim() != 2 or golden.shape != faulty.shape:
         return {}
     if golden.dtype == torch.bool or golden.is_complex() or not golden.shape[1]:
         return {}

@@ -92,7 +92,7 @@ class Replay:
 
     def carry_out(self, steps: int, evaluate: Evaluate | None) -> tuple[Run, StepResult]:
         """The same, with what was seen of the last faulty step."""
-        focus = self._focus(steps)
+        focus = _focus(self.plan, steps)
         noise = self._noise()
         self._complete()
         golden = self._golden_course(steps, focus, evaluate)
@@ -100,7 +100,7 @@ class Replay:
         comparison = self._compare(golden, faulty, focus, noise)
         injections = tuple(i for result in faulty.results for i in result.injections)
         fired = {injection.fault for injection in injections}
-        not_injected = tuple(n for n in self._missed(faulty.results) if n.fault not in fired)
+        not_injected = tuple(n for n in _missed(self.plan, faulty.results) if n.fault not in fired)
         detections = detect(
             comparison, golden.records, faulty.records, step=focus, detectors=self.detectors
         )
@@ -133,19 +133,6 @@ class Replay:
             memory=comparison.golden.info.get("memory", {}),
         )
         return run, faulty.results[-1]
-
-    def _missed(self, results: list[StepResult]) -> Iterator[NotInjected]:
-        """Why each fault did not fire: what the last step says in which it was due."""
-        for fault in self.plan:
-            due = [n for n in range(len(results)) if n in fault.steps]
-            said = results[due[-1] if due else -1].not_injected
-            yield from (missed for missed in said if missed.fault == fault.id)
-
-    def _focus(self, steps: int) -> int:
-        """The first replayed step in which a fault is due; step 0 where there is none."""
-        enabled = [fault for fault in self.plan if fault.enabled]
-        due = (n for n in range(steps) if any(n in fault.steps for fault in enabled))
-        return next(due, 0)
 
     def _noise(self) -> Comparison:
         """Golden against golden, once.
@@ -321,6 +308,21 @@ class Replay:
         if last[1] is not struck and len(golden.results) == len(faulty.results):
             comparison = replace(comparison, **update_of(*last))
         return replace(comparison, notes=(*comparison.notes, *findings(comparison)))
+
+
+def _focus(plan: FaultPlan, steps: int) -> int:
+    """The first replayed step in which a fault is due; step 0 where there is none."""
+    enabled = [fault for fault in plan if fault.enabled]
+    due = (n for n in range(steps) if any(n in fault.steps for fault in enabled))
+    return next(due, 0)
+
+
+def _missed(plan: FaultPlan, results: list[StepResult]) -> Iterator[NotInjected]:
+    """Why each fault did not fire: what the last step says in which it was due."""
+    for fault in plan:
+        due = [n for n in range(len(results)) if n in fault.steps]
+        said = results[due[-1] if due else -1].not_injected
+        yield from (missed for missed in said if missed.fault == fault.id)
 
 
 def _fired_before(earlier: list[StepResult]) -> dict[str, int]:

@@ -41,6 +41,7 @@ from fi_notebook.core.run import (
 from fi_notebook.core.site import Site
 from fi_notebook.core.trace import Trace
 from fi_notebook.core.words import counted
+from fi_notebook.engine.losses import number_of
 from fi_notebook.engine.slice import Astray, Sliced, run_slice, slices
 from fi_notebook.engine.tape import LookKey, Tape, TapeError
 from fi_notebook.engine.tape_check import verify
@@ -224,7 +225,7 @@ class Slices:
         found = self._end(ends, step, "loss").differences
         faulty = {loss.name: loss.faulty for loss in found if not loss.equal}
         values = [
-            faulty.get(name, float(self.tape.looks[key].golden.double().real))
+            faulty.get(name, number_of(self.tape.looks[key].golden))
             for name, key in self._losses[step].items()
         ]
         return sum(values) if values else math.nan
@@ -340,8 +341,8 @@ def slices_of(
     if wrong:
         raise TapeError(f"{wrong} does not give the same bits when it is made again")
     made = Slices(tape, golden.trace, tolerance)
-    first, second = golden.result.loss, made.records[0].loss
-    if first is not None and not math.isnan(second) and float(first.double().real) != second:
+    first, second = golden.result.shown_loss, made.records[0].loss
+    if first is not None and not math.isnan(second) and first != second:
         raise TapeError("the step gave another loss the second time")
     return made
 

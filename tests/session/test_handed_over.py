@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor
 
-from fi_notebook import Session
+from fi_notebook import Run, Session
 from tests import models
 
 _ORDERS = ((0, 1), (1, 0))
@@ -34,30 +34,28 @@ def _handed_over(case: models.Case, orders: Iterator[tuple[int, ...]]) -> Callab
     return step
 
 
-def _session(*orders: tuple[int, ...]) -> Session:
+def _replayed(target: str, factor: float) -> Run:
+    """Golden, its repetition, faulty: the last takes the second batch first."""
     case = models.mlp()
-    step = _handed_over(case, iter(orders))
-    return Session(step, model=case.model, optimizer=case.optimizer)
+    step = _handed_over(case, iter((_ORDERS[0], *_ORDERS)))
+    session = Session(step, model=case.model, optimizer=case.optimizer)
+    session.trace()
+    session.arm(target, "scale", factor=factor)
+    run = session.replay()
+    assert run.comparison is not None
+    return run
 
 
 def test_batches_that_come_in_another_order_are_no_difference() -> None:
-    """Golden, its repetition, faulty: the last takes the second batch first."""
-    session = _session(*_ORDERS[:1] * 2, _ORDERS[1])
-    session.trace()
-    session.arm("relu*1:0", "scale", factor=1.0)
-    found = session.replay()
-    assert found.comparison is not None
+    """What is struck is scaled by one."""
+    found = _replayed("relu*1:0", 1.0)
     assert found.comparison.equal
     assert found.outcome.name == "inactive"
 
 
 def test_a_fault_on_a_batch_that_comes_in_another_order_is_one() -> None:
     """Both takings differ from golden; the struck one alone counts, and what reads it."""
-    session = _session(*_ORDERS[:1] * 2, _ORDERS[1])
-    session.trace()
-    session.arm("other/set_*1:0", "scale", factor=2.0)
-    found = session.replay()
-    assert found.comparison is not None
+    found = _replayed("other/set_*1:0", 2.0)
     differ = [str(found.comparison.site(int(row))) for row in found.comparison.diverged]
     assert differ[0] == "other/set_*1:0"
     assert "other/set_*2:0" not in differ
