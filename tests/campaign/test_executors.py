@@ -148,13 +148,15 @@ def _program(journal: Path, n: int, seed: int, pids: Path | None = None) -> str:
     """A campaign of two worker processes, which tells who they are."""
     told = "None" if pids is None else "told"
     return f"""
-import sys
 from fi_notebook.campaign import Campaign
 from fi_notebook.campaign.executors import processes
+from fi_notebook.core.files import written_whole
 if __name__ == "__main__":
     with processes(2) as pool:
         def told(progress):
-            open({str(pids)!r}, "w").write(" ".join(map(str, pool._processes)))
+            # Whole or not at all: this program is killed at any moment.
+            with written_whole({str(pids)!r}) as file:
+                file.write(" ".join(map(str, pool._processes)).encode())
         campaign = Campaign({QUICKSTART!r}, n={n}, seed={seed})
         campaign.run(pool, journal={str(journal)!r}, chunk=3, on_progress={told})
 """
