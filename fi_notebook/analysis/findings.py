@@ -19,6 +19,8 @@ import numpy as np
 
 from fi_notebook.analysis.words import limited, several, times
 from fi_notebook.core.run import Comparison, Difference
+from fi_notebook.core.site import PHASES
+from fi_notebook.core.trace import Trace
 from fi_notebook.core.words import agreed, among, counted
 
 __all__ = ["findings", "hidden_damage"]
@@ -27,6 +29,7 @@ SECOND_MOMENTS = ("exp_avg_sq", "square_avg", "exp_inf")
 """Names of the optimizer state by which an update is divided."""
 
 _GREW = 1e6
+_OPTIMIZER = PHASES.index("optimizer")
 _NORMS = ("norm", "linalg_vector_norm", "_foreach_norm")
 
 
@@ -117,6 +120,21 @@ def _bad_buffers(comparison: Comparison) -> str:
     return _nonfinite("buffer", comparison.buffers, meaning)
 
 
+def _skipped_update(comparison: Comparison) -> str:
+    ended = comparison.parameters or comparison.optimizer_state  # known where the step did
+    if not ended or _updates(comparison.faulty) or not _updates(comparison.golden):
+        return ""
+    return (
+        "the update was skipped: the optimizer stepped in the golden run and not in this one, "
+        "as where a GradScaler finds NaN or Inf in the gradients"
+    )
+
+
+def _updates(trace: Trace) -> bool:
+    """Whether an optimizer made any call in a step."""
+    return bool((trace.calls["phase"] == _OPTIMIZER).any())
+
+
 def _escaped(comparison: Comparison) -> str:
     moved = [p for p in comparison.parameters if not p.equal]
     if not moved:
@@ -133,4 +151,4 @@ def _structure(comparison: Comparison) -> str:
     return comparison.structural and f"the runs make different calls: {comparison.structural}"
 
 
-_VISIBLE = (_bad_parameters, _escaped, _structure)
+_VISIBLE = (_skipped_update, _bad_parameters, _escaped, _structure)

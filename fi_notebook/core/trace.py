@@ -157,6 +157,10 @@ class Trace:
         """How many sites there are."""
         return len(self.site_columns["call"])
 
+    def __iter__(self) -> Iterator[Site]:
+        """Every site in execution order."""
+        return iter(self.sites)
+
     def __repr__(self) -> str:
         """How much was traced; the columns are too long to print."""
         model = self.info.get("model", "a model")

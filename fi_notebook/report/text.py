@@ -16,7 +16,7 @@ out.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from math import nan
+from math import isfinite, nan
 from textwrap import fill
 
 import numpy as np
@@ -170,9 +170,9 @@ def _scalar(difference: Difference) -> str:
         return difference.note
     if difference.equal:
         return f"{difference.name}: {difference.note or 'bit-equal'}"
-    far = excess(relative(difference.golden, difference.faulty))
+    far = relative(difference.golden, difference.faulty)
     values = " → ".join(told_apart(difference.golden, difference.faulty))
-    return f"{difference.name}: {values} (apart by {far})"
+    return f"{difference.name}: {values}{f' (apart by {excess(far)})' if isfinite(far) else ''}"
 
 
 def _differences(kind: str, found: Sequence[Difference], limit: int) -> str:

@@ -22,7 +22,7 @@ def test_every_site_is_found_at_its_own_row(trace: Trace) -> None:
     """Row, site and text agree for each of the 18 sites."""
     assert len(trace) == len(trace.sites) == 18  # 14 calls + 2 of norm + 1 of nll + 1 of foreach
     assert trace.call_count == 14
-    for row, site in enumerate(trace.sites):
+    for row, site in enumerate(trace):
         assert trace.row(site) == trace.row(str(site)) == row
         assert trace.site(row) == trace.sites[row] == site
 

@@ -112,6 +112,15 @@ def test_gradients_name_the_worst_and_count_nan() -> None:
     assert [line.split()[0] for line in lines[4:]] == ["b", "a"]
 
 
+def test_how_far_a_nan_is_away_is_not_said() -> None:
+    """2.5 → NaN is no number of times its value; 2.5 → 3 is 20 % away."""
+    loss = Difference("loss", False, 1, 1, new_nan=1, golden=2.5, faulty=nan)
+    assert text.gradients(comparison({}, loss=loss)).splitlines()[0] == "loss: 2.5 → NaN"
+    loss = Difference("loss", False, 1, 1, relative_l2=0.2, golden=2.5, faulty=3.0)
+    first = text.gradients(comparison({}, loss=loss)).splitlines()[0]
+    assert first == "loss: 2.5 → 3 (apart by 20 %)"
+
+
 @pytest.mark.parametrize("note", ["within the noise floor", "no loss was found"])
 def test_what_counts_as_equal_is_not_called_bit_equal(note: str) -> None:
     """The note stands instead, in the text and in the static result."""

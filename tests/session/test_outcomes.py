@@ -256,6 +256,31 @@ def test_gradients_zeroed_by_a_clipped_infinite_norm_are_named() -> None:
     assert "became zero: clipping divided by an infinite norm" in outcome.reason
 
 
+def test_an_update_that_a_scaler_skipped_is_named() -> None:
+    """An Inf in the gradient: the weights of the step stay, and the note says why they differ."""
+    model = Regression()
+    optimizer, scaler = torch.optim.SGD(model.parameters(), lr=0.1), torch.amp.GradScaler("cpu")
+
+    def step() -> Tensor:
+        optimizer.zero_grad()
+        loss = model()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        return loss.detach()
+
+    session = fi.Session(step, model=model, optimizer=optimizer, state=[scaler])
+    session.trace()
+    said = "the update was skipped: the optimizer stepped in the golden run and not in this one"
+    session.arm("grad:fc.weight", "scale", factor=2.0)  # after the scaler looked
+    assert said not in " ".join(session.replay().comparison.notes)
+    session.disarm()
+    session.arm("mse_loss_backward*1:0", "set", value=float("inf"), elements={"index": 0})
+    run = session.replay()
+    assert run.comparison.notes[0].startswith(said)
+    assert run.outcome.name == "nan_immediate"
+
+
 def test_every_outcome_was_met() -> None:
     """The tests above, run before this one, met all thirteen."""
     if len(SEEN) > 10:  # not where one test is run alone
