@@ -30,7 +30,7 @@ from fi_notebook.campaign.population import ONE, FaultSpec, Point, Population, S
 from fi_notebook.campaign.progress import Clock, Progress
 from fi_notebook.campaign.results import Results
 from fi_notebook.campaign.sample import planned
-from fi_notebook.campaign.statistics import margin_of, sample_size
+from fi_notebook.campaign.statistics import sample_size
 from fi_notebook.campaign.worker import Bench, Job, Settings, loaded, source_of
 from fi_notebook.core.fault import Elements
 from fi_notebook.core.site import Site
@@ -106,6 +106,12 @@ class Campaign(Counted):
         self._threads, self._timeout, self._audit = threads, timeout, audit
         self._session: Session | None = None
         super().__init__()
+
+    def __repr__(self) -> str:
+        """What it tries, and how much of that was made; plans nothing."""
+        models = ", ".join(dict.fromkeys(spec.model for spec in self._specs))
+        planned = "" if self._n is None else f" of {self._n:,}"
+        return f"<Campaign of {models}, seed {self.seed}: {len(self.results):,}{planned} made>"
 
     @classmethod
     def of_site(
@@ -222,15 +228,8 @@ class Campaign(Counted):
         began = time.perf_counter()
         self.bench.rows(some)
         each = (time.perf_counter() - began) / max(1, len(some))
-        size = len(self.population)
-        return DryRun(
-            population=size,
-            n=len(self.jobs),
-            seconds=each * len(self.jobs),
-            margin=margin_of(len(self.jobs), size),
-            needed=sample_size(size),
-            why=self.bench.trials.why,
-        )
+        seconds = each * len(jobs)
+        return DryRun(len(self.population), len(jobs), seconds, self.bench.trials.why)
 
     # the run
 

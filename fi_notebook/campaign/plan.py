@@ -16,6 +16,7 @@ from fi_notebook.campaign.draws import seed_of
 from fi_notebook.campaign.journal import Row
 from fi_notebook.campaign.population import FaultSpec, Point, group_of
 from fi_notebook.campaign.results import Results
+from fi_notebook.campaign.statistics import margin_of, sample_size
 from fi_notebook.campaign.worker import Job
 from fi_notebook.core.fault import Fault
 from fi_notebook.core.site import Site
@@ -37,17 +38,23 @@ class DryRun:
         population: How many faults there are to choose from.
         n: How many injections are planned.
         seconds: How long they take in one process, from a few that were tried.
-        margin: Half the width of the interval of a rate of one half (Leveugle).
-        needed: How many injections a margin of 5 % needs.
         why: Why faults are replayed in full and not as slices, or ``""``.
     """
 
     population: int
     n: int
     seconds: float
-    margin: float
-    needed: int
     why: str = ""
+
+    @property
+    def margin(self) -> float:
+        """Half the width of the interval of a rate of one half (Leveugle)."""
+        return margin_of(self.n, self.population)
+
+    @property
+    def needed(self) -> int:
+        """How many injections a margin of 5 % needs."""
+        return sample_size(self.population)
 
     def __str__(self) -> str:
         """A few plain sentences."""

@@ -10,9 +10,6 @@ What a call is was settled before (see `engine.intercept`); nothing here looks a
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import lru_cache
-
-import torch
 
 from fi_notebook import faults
 from fi_notebook.core.fault import Fault
@@ -23,10 +20,10 @@ from fi_notebook.core.words import agreed, counted
 from fi_notebook.engine.collectives import qualified_operator
 from fi_notebook.engine.filters import ModuleFilter
 from fi_notebook.engine.intercept import OPTIMIZER, Call, Watch
+from fi_notebook.engine.operators import uncalled
 from fi_notebook.engine.outputs import Output
-from fi_notebook.errors import did_you_mean
 
-__all__ = ["Aim", "is_operator", "near_operators"]
+__all__ = ["Aim"]
 
 _UNCOUNTED = "what comes before a step's first training forward takes no such number here"
 """Of ``other/…`` in a training loop, where that is the end of the step before."""
@@ -236,7 +233,8 @@ class Aim:
                 f"no call of {target.op!r} took a number in step {fault.steps}: the model ran "
                 f"{self.watch.passed_over}; {made} as 'other/{target.op}'"
             )
-        hint = module_hint(str(target), self.watch.table.names) or near_operators(self.op)
+        called = [op for op, counted in self.watch.numbers if counted == target.counted]
+        hint = module_hint(str(target), self.watch.table.names) or uncalled(self.op, called)
         unseen = "" if target.counted or self.watch.clock.one_step else f" ({_UNCOUNTED})"
         where = f"in step {fault.steps}{self._batches()}"
         return f"no call of {target.op!r} was made {where}{hint}{unseen}"
@@ -261,30 +259,6 @@ class Aim:
             return f"{came} ({counted(last - first + 1, 'step')} came)"
         wanted = min((n for n, *_ in steps.ranges if n > last), default=last) + 1
         return f"{came}; ask for more, as in replay(steps={wanted})"
-
-
-def is_operator(op: str) -> bool:
-    """Whether torch, or a library that was loaded, has an operator of this name now."""
-    return op in _operators()
-
-
-def _operators() -> set[str]:
-    names = torch._C._dispatch_get_all_op_names()
-    return {name.partition(".")[0].removeprefix("aten::") for name in names}
-
-
-@lru_cache(maxsize=256)
-def near_operators(op: str) -> str:
-    """The nearest operators there are, where an operator is none; ``""`` where it is one.
-
-    Args:
-        op: Operator packet, with its namespace unless that is aten.
-
-    Returns:
-        ``; did you mean …?``, or ``""``.
-    """
-    known = _operators()
-    return "" if op in known else did_you_mean(op, sorted(known))
 
 
 def _place(phase: str, module: str, module_call: int, ordinal: int) -> str:

@@ -19,6 +19,7 @@ from fi_notebook.core.trace import FLAGS, Trace
 from fi_notebook.core.words import counted
 from fi_notebook.engine.collectives import is_collective, qualified_operator
 from fi_notebook.engine.modules import ModuleTable
+from fi_notebook.engine.operators import composed
 from fi_notebook.engine.stored import BEFORE_FORWARD, check_stored
 from fi_notebook.errors import FaultError, SiteError, did_you_mean
 
@@ -162,6 +163,8 @@ def check_fault(fault: Fault, golden: Trace) -> str:
         return ""
     sites = sites_of(fault, golden)
     if not sites:
+        if fault.target.op not in golden.tables.ops:
+            return golden.missing(fault.target) + composed(qualified_operator(fault.target.op))
         return golden.missing(fault.target) or (
             f"no call of {str(fault.target)!r} is in the fault's modules, code, phases and micro "
             "batches (calls are numbered through the whole step)"

@@ -32,11 +32,11 @@ from torch.utils._python_dispatch import _disable_current_modes
 from fi_notebook.core.match import check_modules, module_matches
 from fi_notebook.core.site import PHASES, Site, Target
 from fi_notebook.core.stats import STATISTICS
-from fi_notebook.engine.aim import near_operators
 from fi_notebook.engine.collectives import is_collective, is_final, qualified_operator
 from fi_notebook.engine.filters import ModuleFilter
 from fi_notebook.engine.inject import inherit, site_of
 from fi_notebook.engine.intercept import Call, Interceptor, Observer, Watch
+from fi_notebook.engine.operators import composed, near_operators
 from fi_notebook.engine.outputs import Output, outputs
 from fi_notebook.engine.stats import dtype_name, read_back, summary
 from fi_notebook.engine.storages import local_part
@@ -144,7 +144,7 @@ class _Aim:
         if target.kind != "call":
             return f"there was no {str(target)!r} to read"
         if not self.reached:
-            return f"no call of {target.op!r} was made"
+            return f"no call of {target.op!r} was made{composed(self.op)}"
         if target.call is not None and self.reached < target.call:
             return f"asked for call {target.call} of {target.op}, {self.reached} were made"
         return f"no call of {target.op!r} fits {str(target)!r} and its filters"

@@ -144,7 +144,10 @@ def _one_way(parameters: Mapping[str, Any]) -> str:
         Parameter("ber", "float", None, 0, 1, summary="Bit error rate over all bits."),
         PART,
     ),
-    summary="Flips bits: a numbered one, one drawn from a field, or each with a bit error rate.",
+    summary=(
+        "Flips bits: a numbered one, one drawn from a field, or each with a bit error rate; "
+        "without any of these one bit of each element, drawn from all."
+    ),
     integers=INTEGERS,
     source="He et al., ISCA'23 (10.1145/3579371.3589105): one flipped bit",
     example={"bit": 30},

@@ -16,9 +16,9 @@ from fi_notebook.core.fault import Fault, FaultPlan
 from fi_notebook.core.injection import NotInjected
 from fi_notebook.core.match import has_module, module_hint
 from fi_notebook.engine import arming
-from fi_notebook.engine.aim import is_operator
 from fi_notebook.engine.collectives import qualified_operator
 from fi_notebook.engine.modules import ModuleTable
+from fi_notebook.engine.operators import is_operator
 from fi_notebook.errors import FaultError, SiteError, did_you_mean
 
 __all__ = ["aimed_at"]

@@ -326,7 +326,10 @@ def test_stored_tensors_are_struck_like_a_session_strikes_them(tmp_path: Path) -
 
 
 def test_results_are_told_in_a_line(small: Campaign) -> None:
-    """Not every row of thousands."""
+    """Not every row of thousands; a campaign that has planned nothing makes no session for it."""
+    assert repr(small) == "<Campaign of bitflip, seed 1: 120 of 120 made>"
+    unplanned = Campaign(sessions.quickstart, faults=["bitflip", "zero"])
+    assert repr(unplanned) == "<Campaign of bitflip, zero, seed 0: 0 made>"
     assert repr(small.results).startswith("<Results of 120 injections: ")
     assert len(repr(small.results)) < 300
 
