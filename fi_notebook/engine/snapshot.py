@@ -38,6 +38,7 @@ from torch.nn.parameter import is_lazy
 from torch.optim import Optimizer
 from torch.utils._python_dispatch import _disable_current_modes
 
+from fi_notebook.engine.bits import equal_bits
 from fi_notebook.engine.generators import GENERATORS, Generators, saved_generator
 from fi_notebook.engine.held import HeldContainer, HeldObject, HeldTensor, parts_of
 from fi_notebook.engine.plain import CONTAINERS, attributes_of, is_plain
@@ -58,10 +59,15 @@ class Snapshot:
     """What some objects held at one moment.
 
     Made by `take`; `restore` may be called any number of times.
+
+    Attributes:
+        nbytes: How much memory the saved bits take, beside those shared with an earlier one.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, like: Snapshot | None = None) -> None:
         """Start empty; see `take`."""
+        self.nbytes = 0
+        self._like = {} if like is None else like._bytes
         self._seen: dict[int, Any] = {}
         self._tensors: list[HeldTensor] = []
         self._containers: list[HeldContainer] = []
@@ -71,14 +77,16 @@ class Snapshot:
         self._generators: Generators | None = None
 
     @classmethod
-    def take(cls, objects: Iterable[Any]) -> Snapshot:
+    def take(cls, objects: Iterable[Any], like: Snapshot | None = None) -> Snapshot:
         """Record what the objects hold, and all random number generators.
 
         Args:
             objects: Modules, optimizers, schedulers, scalers, generators: anything
                 with attributes, or with ``state_dict`` and ``load_state_dict``.
+            like: An earlier snapshot; memory that has the same bits now as then is saved
+                once for both.
         """
-        snapshot = cls()
+        snapshot = cls(like)
         for thing in objects:
             snapshot.add(thing)
         snapshot._generators = Generators.take()
@@ -129,11 +137,6 @@ class Snapshot:
     def holds(self, thing: object) -> bool:
         """Whether this very object is among what is put back."""
         return id(thing) in self._seen
-
-    @property
-    def nbytes(self) -> int:
-        """How much memory the saved bits take."""
-        return sum(saved.numel() * saved.element_size() for _, saved in self._bytes.values())
 
     def _given(self, thing: Any) -> Iterable[Any]:
         """Record an object that was given: its attributes, or its state where it has none."""
@@ -193,7 +196,11 @@ class Snapshot:
         storage = part.untyped_storage()
         if storage._cdata not in self._bytes and storage.nbytes():
             whole = torch.empty(0, dtype=torch.uint8, device=part.device).set_(storage)
-            self._bytes[storage._cdata] = (whole, whole.clone())
+            _, saved = self._like.get(storage._cdata, (None, None))
+            if saved is None or not equal_bits(saved, whole):
+                saved = whole.clone()
+                self.nbytes += saved.numel()
+            self._bytes[storage._cdata] = (whole, saved)
 
     def _opaque(self, tensor: torch.Tensor) -> None:
         saved = tensor.detach().clone()

@@ -115,7 +115,7 @@ def _value(stage: Stage, golden: StepResult, snapshot: Snapshot, site: Site) -> 
     kept = golden.kept.get(key)
     if kept is None or not kept.exact:
         store = ValueStore(0, always={key}, only=True)
-        with stage.running("tracing"):
+        with stage.running("tracing", snapshot):
             snapshot.restore()
             result = run_step(
                 stage.setup,

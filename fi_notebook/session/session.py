@@ -198,7 +198,7 @@ class Session(Planned):
         if evaluate is not None:
             check_evaluate(evaluate, self.model)
         golden = self._golden or self._traced()
-        with self._stage.running("replaying"):
+        with self._stage.running("replaying", golden.snapshot):
             job = Replay(
                 self._stage, golden, self.plan, self._keeping, self._tolerance, self._detectors
             )

@@ -55,11 +55,12 @@ class Stage:
         self._thread, self._surroundings = threading.current_thread(), Surroundings.of_thread()
 
     @contextmanager
-    def running(self, name: str) -> Iterator[Snapshot]:
+    def running(self, name: str, like: Snapshot | None = None) -> Iterator[Snapshot]:
         """Hold the model, and put everything back when the block is left, however.
 
         Args:
             name: What the session does meanwhile, for who listens.
+            like: An earlier snapshot, most of which is probably true now.
 
         Raises:
             SessionError: Another run of this model is going on.
@@ -69,7 +70,7 @@ class Stage:
             if name == "tracing":
                 self._schedulers = WeakSet(schedulers_of(self.setup.optimizers))
             held = (*self.setup.optimizers, *self._schedulers, *self._state)
-            snapshot = Snapshot.take([self.setup.model, *held])
+            snapshot = Snapshot.take([self.setup.model, *held], like)
             self._snapshots = [snapshot]
             self.events.stop.clear()
             self.events.tell("state", state=name)

@@ -114,7 +114,7 @@ class Trials:
             arming.check_fault(fault, self.trace)
         except (FaultError, SiteError) as error:
             return _refused(f"no fault struck, so nothing was tested ({fault.id}: {error})")
-        with self._stage.running("replaying"):
+        with self._stage.running("replaying", self._golden.snapshot):
             job = Replay(self._stage, self._golden, plan, self._keeping, self._tolerance)
             run, last = job.carry_out(self.steps, None)
         return self._lean(run, last.returned)

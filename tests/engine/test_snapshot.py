@@ -161,6 +161,24 @@ def test_everything_is_put_back(mutate: Callable[[Keeper], None]) -> None:
         assert _look(model) == before
 
 
+def test_what_is_as_an_earlier_snapshot_has_it_is_saved_once() -> None:
+    """The bias moved in between: 3 float32 are saved anew, 9 are shared; both go back."""
+    layer = nn.Linear(3, 3)
+    first = Snapshot.take([layer])
+    weight, bias = layer.weight.detach().clone(), layer.bias.detach().clone()
+    with torch.no_grad():
+        layer.bias.add_(1)
+    second = Snapshot.take([layer], like=first)
+    assert (first.nbytes, second.nbytes) == (4 * (9 + 3), 4 * 3)
+    for snapshot, moved in ((second, 1), (first, 0), (second, 1)):
+        with torch.no_grad():
+            layer.weight.fill_(7)
+            layer.bias.fill_(7)
+        snapshot.restore()
+        assert same_bits(layer.weight.detach(), weight)
+        assert same_bits(layer.bias.detach(), bias + moved)
+
+
 def test_tied_parameters_stay_tied() -> None:
     """After a restore the two Linears still hold one parameter, and its storage is shared."""
     model = Keeper()
