@@ -92,6 +92,11 @@ class TrainingState:
     buffers: dict[str, torch.Tensor]
     optimizer_state: dict[str, torch.Tensor]
 
+    @cached_property
+    def parameter_norm(self) -> float:
+        """Euclidean norm of all parameters."""
+        return euclidean_norm(list(self.parameters.values()))
+
     @classmethod
     def take(cls, model: nn.Module, optimizers: Sequence[Optimizer]) -> TrainingState:
         """Copy what is there now."""
@@ -187,13 +192,12 @@ class StepResult:
     @_disable_current_modes()  # a person's mode around the session sees the step alone
     def record(self, step: int) -> StepRecord:
         """What the step did to training."""
-        parameters = [] if self.state is None else list(self.state.parameters.values())
         loss = self.shown_loss
         return StepRecord(
             step=step,
             loss=math.nan if loss is None else loss,
             gradient_norm=self.gradient_norm,
-            parameter_norm=euclidean_norm(parameters),
+            parameter_norm=0.0 if self.state is None else self.state.parameter_norm,
         )
 
 

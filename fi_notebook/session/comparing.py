@@ -26,7 +26,6 @@ from fi_notebook.core.trace import Trace
 from fi_notebook.core.words import agreed, counted
 from fi_notebook.engine.measure import difference, differences, squared_distance
 from fi_notebook.engine.replay import Setup, StepResult, TrainingState
-from fi_notebook.engine.stats import euclidean_norm
 from fi_notebook.session.ends import result_difference
 from fi_notebook.session.golden import settings
 
@@ -199,4 +198,4 @@ def distance(golden: TrainingState | None, faulty: StepResult) -> float:
         if name in faulty.state.parameters
     ]
     apart = math.sqrt(sum(squared_distance(a, b) for a, b in pairs if a.shape == b.shape))
-    return apart / (euclidean_norm([a for a, _ in pairs]) or 1.0)
+    return apart / (golden.parameter_norm or 1.0)
