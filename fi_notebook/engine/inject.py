@@ -30,7 +30,7 @@ from fi_notebook.core.stats import TensorStats
 from fi_notebook.engine.aim import Aim
 from fi_notebook.engine.collectives import is_collective, is_final, settled
 from fi_notebook.engine.intercept import OPTIMIZER, OTHER, Call, Watch
-from fi_notebook.engine.memory import Memory
+from fi_notebook.engine.memory import Memory, copied
 from fi_notebook.engine.outputs import (
     FUNCTIONAL,
     VIEW,
@@ -138,13 +138,15 @@ class Striker:
         if moves and not chosen and not any("previous" in aim.needs for aim in aims):
             return result
         final = not moves or is_final(call.op, result)
+        given = self._given(aims, call, result) if final else []
         for aim in chosen:
             result = self._strike_chosen(aim, call, result, final=final)
-        if final:
-            self._remember(aims, call, result)
-            if moves:
-                made = outputs(call.func, call.args, call.kwargs, result)
-                result = settled(call.op, result, [output.tensor for output in made])
+        for aim, output in given:
+            numbered = aim.fault.target.call is not None
+            self.memory.keep(aim.fault.id, call, output, numbered=numbered)
+        if final and moves:
+            made = outputs(call.func, call.args, call.kwargs, result)
+            result = settled(call.op, result, [output.tensor for output in made])
         return result
 
     def _strike_chosen(self, aim: Aim, call: Call, result: Any, *, final: bool) -> Any:
@@ -284,12 +286,14 @@ class Striker:
         if self._fired is not None:
             self._fired(injection)
 
-    def _remember(self, aims: Sequence[Aim], call: Call, result: Any) -> None:
-        for aim in aims:
-            if "previous" in aim.needs and aim.in_filters(call):
-                numbered = aim.fault.target.call is not None
-                for output in outputs(call.func, call.args, call.kwargs, result):
-                    self.memory.keep(aim.fault.id, call, output, numbered=numbered)
+    def _given(self, aims: Sequence[Aim], call: Call, result: Any) -> list[tuple[Aim, Output]]:
+        """Copies of what a call gave, for each fault that will ask what was before."""
+        return [
+            (aim, copied(output))
+            for aim in aims
+            if "previous" in aim.needs and aim.in_filters(call)
+            for output in outputs(call.func, call.args, call.kwargs, result)
+        ]
 
     def _note_unsafe(self, call: Call) -> None:
         """A write near a view that was struck by value: its readers miss it."""

@@ -1,17 +1,20 @@
 """What fault models may look at beside the values: inputs, and what there was before.
 
-    stale         what the site held before
+    stale         what the site was given before
     skip_update   what an in-place call wrote over
     duplicate     what a second in-place call would have left
 
-The value before is that of the same site in an earlier step, where one was seen, else
-that of the operator's previous call.
+The value before is what the same site was given in the last step, where that was seen,
+else what the operator's previous call gave: as it was computed, whatever a fault put in
+its place. So a site that is stale in every step is one step late, and does not freeze.
 
 Limits: one tensor is kept for each site that a fault names, and one for each output of
 an operator that a fault chooses by name alone.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import torch
 
@@ -23,11 +26,16 @@ from fi_notebook.engine.outputs import Output, written
 from fi_notebook.engine.storages import tensors_in
 from fi_notebook.errors import FaultError
 
-__all__ = ["Memory"]
+__all__ = ["Memory", "copied"]
+
+
+def copied(output: Output) -> Output:
+    """An output with a copy of its tensor, as it is now."""
+    return replace(output, tensor=output.tensor.detach().clone())
 
 
 class Memory:
-    """The last values of the sites that some faults choose."""
+    """What the sites that some faults choose were given last."""
 
     def __init__(self) -> None:
         """Start with nothing seen."""
@@ -74,21 +82,20 @@ class Memory:
         return twice
 
     def keep(self, fault: str, call: Call, output: Output, *, numbered: bool) -> None:
-        """Remember a copy of what a site holds now.
+        """Remember what a site was given.
 
         Args:
             fault: Id of the fault that will ask.
             call: The call.
-            output: The output; its tensor is copied.
+            output: The output, with a copy of its tensor from before it was struck.
             numbered: Whether the fault chooses this call by its number.
         """
-        copy = output.tensor.detach().clone()
-        self._latest[fault, call.op, output.output, output.index] = copy
+        self._latest[fault, call.op, output.output, output.index] = output.tensor
         if numbered:
-            self._sites[fault, call.op, call.number, output.output, output.index] = copy
+            self._sites[fault, call.op, call.number, output.output, output.index] = output.tensor
 
     def before(self, fault: str, call: Call, output: Output) -> torch.Tensor | None:
-        """What the site held before, or None where nothing was seen."""
+        """What the site was given before, or None where nothing was seen."""
         site = (fault, call.op, call.number, output.output, output.index)
         if site in self._sites:
             return self._sites[site]

@@ -36,7 +36,7 @@ from fi_notebook.engine.collectives import (
     with_contribution,
 )
 from fi_notebook.engine.intercept import Call
-from fi_notebook.engine.memory import Memory
+from fi_notebook.engine.memory import Memory, copied
 from fi_notebook.engine.outputs import VIEW, Output, schema_of
 from fi_notebook.engine.storages import storage_of, tensors_in
 from fi_notebook.errors import FaultError
@@ -92,17 +92,17 @@ class RankStriker:
             for index, tensor in enumerate(tensors)
         ]
         chosen = aim.at(call) and self._is_ours(aim, call, given, tensors)
+        learns = aim.fault.model == "stale_buffer" and aim.in_filters(call)
+        fresh = [copied(place) for place in places] if learns else []
         result = [
             self._struck(aim, call, given, place)
             if chosen and aim.takes(call, place) and self._striker.comes_up(aim, call, place)
             else place.tensor
             for place in places
         ]
-        if aim.fault.model == "stale_buffer" and aim.in_filters(call):
-            for place in places:
-                self._memory.keep(
-                    aim.fault.id, call, place, numbered=aim.fault.target.call is not None
-                )
+        numbered = aim.fault.target.call is not None
+        for place in fresh:
+            self._memory.keep(aim.fault.id, call, place, numbered=numbered)
         return result
 
     def _is_ours(

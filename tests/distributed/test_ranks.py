@@ -73,6 +73,13 @@ def test_a_stale_contribution_may_be_of_the_step_before(two: Pool) -> None:
     assert [a["got"] for a in answers] == [[1, 21, 31, 61]] * 2
 
 
+def test_a_contribution_that_is_stale_in_every_step_is_one_step_late(two: Pool) -> None:
+    """Rank 1 gives 1, 1, 11, 21 instead of 1, 11, 21, 31, and rank 0 gives 0, 10, 20, 30."""
+    plan = _plan(f"{ALL_REDUCE}*1", "stale_buffer", parameters={"rank": 1}, steps="1-")
+    answers = two.run("trained_all_reduces", plan=plan, steps=4)
+    assert [a["got"] for a in answers] == [[1, 11, 31, 51]] * 2
+
+
 def test_ranks_choose_who_strikes(four: Pool) -> None:
     """With ranks "1,3" only their copies of 6 become 60."""
     plan = _plan(ALL_REDUCE, "scale", parameters={"factor": 10}, ranks="1,3")
