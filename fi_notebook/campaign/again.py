@@ -79,7 +79,7 @@ def opened(row: Row, make_session: Callable[[], Session] | None = None) -> Sessi
     with Settled(seed=campaign["seed"], threads=campaign["threads"]):
         session = (make_session or loaded(campaign["make_session"]))()
         session.trace()
-        session.add(fault_of_row(row))
+        session.load_plan(session.plan.with_fault(fault_of_row(row)))  # as it was: not anchored
         session.replay(campaign["steps"])
     return session
 

@@ -19,11 +19,17 @@ from fi_notebook.core.site import PHASES
 from fi_notebook.core.words import agreed, counted
 from fi_notebook.engine.collectives import qualified_operator
 from fi_notebook.engine.filters import ModuleFilter
-from fi_notebook.engine.intercept import OPTIMIZER, Call, Watch
+from fi_notebook.engine.intercept import OPTIMIZER, OTHER, Call, Watch
 from fi_notebook.engine.operators import uncalled
 from fi_notebook.engine.outputs import Output
 
-__all__ = ["Aim"]
+__all__ = ["LATE", "Aim"]
+
+LATE = (
+    "made after the update and reads no parameter, so it may be of the next step; ask for it by "
+    "its number, or with phases=['other']"
+)
+"""Why a call that a fault names by its operator alone is passed over."""
 
 _UNCOUNTED = "what comes before a step's first training forward takes no such number here"
 """Of ``other/…`` in a training loop, where that is the end of the step before."""
@@ -115,9 +121,17 @@ class Aim:
         if fault.micro_batches is not None and call.micro_batch not in fault.micro_batches:
             return False
         self.reached = max(self.reached, call.number)
-        if target.call not in (None, call.number):
+        if target.call not in (None, call.number) or self._is_late(call):
             return False
         return self._in_scope(call) and self._is_overload(call) and self._at_anchor(call)
+
+    def _is_late(self, call: Call) -> bool:
+        """Whether a call after the update is not asked for: the next batch, say, or a metric."""
+        asked = self.fault.target.call is not None or bool(self.fault.phases)
+        if asked or call.phase != OTHER or call.parameter or not self.watch.clock.updated:
+            return False
+        self.refusal = f"{call.op}*{call.number} was {LATE}"
+        return True
 
     def in_filters(self, call: Call) -> bool:
         """Whether a call is in the fault's modules, lines and phases, whatever its operator."""
@@ -161,6 +175,8 @@ class Aim:
         if place == clicked:
             return True
         why = "the script changed" if call.counted or self.watch.clock.one_step else _UNCOUNTED
+        if self.watch.clock.one_step and call.step > 0:
+            why = f"step {call.step} makes other calls than step 0"
         self.refusal = (
             f"{why}: {call.op}*{call.number} was clicked as {_place(*clicked)}, "
             f"and is now {_place(*place)}"

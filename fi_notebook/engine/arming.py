@@ -17,6 +17,7 @@ from fi_notebook.core.match import CodeFilter, check_modules, module_matches
 from fi_notebook.core.site import PHASES, Site
 from fi_notebook.core.trace import FLAGS, Trace
 from fi_notebook.core.words import counted
+from fi_notebook.engine.aim import LATE
 from fi_notebook.engine.collectives import is_collective, qualified_operator
 from fi_notebook.engine.modules import ModuleTable
 from fi_notebook.engine.operators import composed
@@ -25,6 +26,7 @@ from fi_notebook.errors import FaultError, SiteError, did_you_mean
 
 __all__ = ["anchored", "check_fault", "check_filters", "sites_of", "unlike_headless", "unmet"]
 
+_OPTIMIZER = PHASES.index("optimizer")
 _SCOPES = ("value", "storage", "contribution")
 _STRUCK_IN = {True: ("forward",), False: ("optimizer", "backward")}
 """Phases that a stored tensor may be said to be struck in: by whether before the forward."""
@@ -126,11 +128,27 @@ def sites_of(fault: Fault, golden: Trace) -> list[Site]:
         found = [site for site in found if _is_within(fault.modules, golden, site)]
     if fault.micro_batches is not None:
         found = [site for site in found if _micro_batch(golden, site) in fault.micro_batches]
+    if target.call is None and not fault.phases:
+        found = [site for site in found if not _is_late(golden, site)]
     return found
+
+
+def _is_late(golden: Trace, site: Site) -> bool:
+    """Whether a counted call is after the update and of no parameter; see `engine.aim`."""
+    if site.phase != "other" or site.parameter or not site.counted:
+        return False
+    updates = golden.calls["phase"] == _OPTIMIZER
+    return bool(updates.any()) and _call_of(golden, site) > int(updates.argmax())
 
 
 def _micro_batch(golden: Trace, site: Site) -> int:
     return int(golden.calls["micro_batch"][_call_of(golden, site)])
+
+
+def _late_alone(fault: Fault, golden: Trace) -> bool:
+    """Whether all that it could choose is passed over for being after the update."""
+    found = golden.find(str(fault.target))
+    return bool(found) and all(_is_late(golden, site) for site in found)
 
 
 def _call_of(golden: Trace, site: Site) -> int:
@@ -165,6 +183,8 @@ def check_fault(fault: Fault, golden: Trace) -> str:
     if not sites:
         if fault.target.op not in golden.tables.ops:
             return golden.missing(fault.target) + composed(qualified_operator(fault.target.op))
+        if _late_alone(fault, golden):
+            return f"{str(fault.target)!r} was {LATE}"
         return golden.missing(fault.target) or (
             f"no call of {str(fault.target)!r} is in the fault's modules, code, phases and micro "
             "batches (calls are numbered through the whole step)"

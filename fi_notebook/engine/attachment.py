@@ -80,6 +80,7 @@ class Attachment:
         self._lifted: list[Transient] = []
         self._warned = False
         watch.begins.insert(0, self._on_forward)
+        watch.optimizer_begins.insert(0, self._before_update)
         watch.optimizer_ends.append(self._on_update)
 
     def attach(self) -> None:
@@ -140,12 +141,16 @@ class Attachment:
         elif not in_place:
             self._leave()
 
-    def _on_update(self, optimizer: Optimizer) -> None:
+    def _before_update(self, optimizer: Optimizer) -> None:
+        """An optimizer steps: its step is counted by now, though its forward ran no hook."""
+        if is_compiled_in_place(self._watch.table.model):
+            self._watch.clock.count_hidden_step(optimizer)
+
+    def _on_update(self, _optimizer: Optimizer) -> None:
         """An optimizer has stepped: the next forward may begin a step."""
         clock = self._watch.clock
         self._restack()
         if is_compiled_in_place(self._watch.table.model):
-            clock.count_hidden_step(optimizer)
             self.prepare(clock.step + 1)
         elif not clock.begun:
             made = self._watch.passed_over

@@ -30,7 +30,7 @@ from fi_notebook.core.stats import TensorStats
 from fi_notebook.engine.aim import Aim
 from fi_notebook.engine.collectives import is_collective, is_final, settled
 from fi_notebook.engine.intercept import OPTIMIZER, OTHER, Call, Watch
-from fi_notebook.engine.memory import Memory, copied
+from fi_notebook.engine.memory import OF_THE_CALL, Memory, copied
 from fi_notebook.engine.outputs import (
     FUNCTIONAL,
     VIEW,
@@ -43,9 +43,9 @@ from fi_notebook.engine.ranks import RankStriker, gives
 from fi_notebook.engine.stats import dtype_name, tensor_stats
 from fi_notebook.engine.storages import (
     StorageMap,
+    address_of,
     local_part,
     shape_of,
-    storage_of,
     tensors_in,
 )
 from fi_notebook.engine.stored import StoredStriker
@@ -121,7 +121,7 @@ class Striker:
         if aims is None:
             return
         self.memory.save_written(
-            call if any("call" in a.needs and a.at(call) for a in aims) else None
+            call if any(OF_THE_CALL & set(a.needs) and a.at(call) for a in aims) else None
         )
         if is_collective(call.op):
             self.ranks.before(call, aims)
@@ -345,6 +345,8 @@ def _refuse_unreadable(tensor: torch.Tensor) -> None:
     """A tensor that holds others, or nothing, has no values of its own."""
     if is_traceable_wrapper_subclass(tensor):
         raise FaultError(f"a {type(tensor).__name__} wraps other tensors, which can be struck")
+    if tensor.layout != torch.strided:
+        raise FaultError(f"a tensor of layout {tensor.layout} cannot be struck")
     if tensor.is_meta or tensor.is_nested:
         kind = "a meta tensor has no values" if tensor.is_meta else "a nested tensor has no shape"
         raise FaultError(f"{kind}, so it cannot be struck")
@@ -354,11 +356,9 @@ def _kind(call: Call, output: Output) -> str:
     """The kind of an output; a new tensor that shares its input's memory is a view."""
     if output.kind != FUNCTIONAL:
         return output.kind
-    storage = storage_of(output.tensor)
-    if storage is None:
-        raise FaultError(f"a tensor of layout {output.tensor.layout} cannot be struck")
-    inputs = (storage_of(t) for t in tensors_in((*call.args, *call.kwargs.values())))
-    shared = any(s is not None and s._cdata == storage._cdata for s in inputs)
+    address = address_of(output.tensor)
+    inputs = tensors_in((*call.args, *call.kwargs.values()))
+    shared = address is not None and any(address_of(each) == address for each in inputs)
     return VIEW if shared else FUNCTIONAL
 
 

@@ -21,12 +21,16 @@ import torch
 from fi_notebook import faults
 from fi_notebook.core.fault import Fault
 from fi_notebook.engine.collectives import is_collective
+from fi_notebook.engine.generators import Generators, saved_generator
 from fi_notebook.engine.intercept import Call
 from fi_notebook.engine.outputs import Output, written
 from fi_notebook.engine.storages import tensors_in
 from fi_notebook.errors import FaultError
 
-__all__ = ["Memory", "copied"]
+__all__ = ["OF_THE_CALL", "Memory", "copied"]
+
+OF_THE_CALL = frozenset({"call", "inputs"})
+"""Needs of fault models for which it is copied what the call is about to write."""
 
 
 def copied(output: Output) -> Output:
@@ -42,11 +46,13 @@ class Memory:
         self._latest: dict[tuple[str, str, int, int | None], torch.Tensor] = {}
         self._sites: dict[tuple[str, str, int, int, int | None], torch.Tensor] = {}
         self._written: list[tuple[torch.Tensor, torch.Tensor]] = []
+        self._twice: list[torch.Tensor] = []
 
     def save_written(self, call: Call | None) -> None:
         """Copy what a call is about to write, or forget what was copied."""
         found = () if call is None else tensors_in(written(call.func, call.args, call.kwargs))
         self._written = [(tensor, tensor.detach().clone()) for tensor in found]
+        self._twice = []
 
     def context(self, fault: Fault, call: Call, output: Output) -> faults.Context:
         """What a fault's model may look at.
@@ -59,27 +65,43 @@ class Memory:
             previous = self._instead(fault, call, output)
         elif "previous" in needs:
             previous = self.before(fault.id, call, output)
-        inputs = tuple(tensors_in((*call.args, *call.kwargs.values())))
+        read = tensors_in((*call.args, *call.kwargs.values()))
+        inputs = tuple(self._as_read(tensor) for tensor in read)
         return faults.Context(inputs=inputs, previous=previous)
+
+    def _as_read(self, tensor: torch.Tensor) -> torch.Tensor:
+        """A tensor as the call read it: what it wrote, as it was before."""
+        return next((before for each, before in self._written if each is tensor), tensor)
 
     def _instead(self, fault: Fault, call: Call, output: Output) -> torch.Tensor:
         """What an in-place call would have left had it not run, or run twice."""
-        before = next((b for t, b in self._written if t is output.tensor), None)
-        if before is None:
+        place = next((n for n, (t, _) in enumerate(self._written) if t is output.tensor), None)
+        if place is None:
             raise FaultError(
                 f"{fault.model!r} needs a call that writes an argument; {call.op} writes none"
             )
         if fault.model != "duplicate":
-            return before
+            return self._written[place][1]
         if is_collective(call.op):
             raise FaultError(
                 f"one rank cannot make {call.op} twice: the others would wait; use duplicate_rank"
             )
-        once = output.tensor.detach().clone()
-        call.func(*call.args, **call.kwargs)
-        twice = output.tensor.detach().clone()
-        output.tensor.detach().copy_(once)
-        return twice
+        self._twice = self._twice or self._made_twice(call)
+        return self._twice[place]
+
+    def _made_twice(self, call: Call) -> list[torch.Tensor]:
+        """What a call would leave of all that it writes, made again; nothing stays of it."""
+        tensors = [tensor.detach() for tensor, _ in self._written]
+        once = [tensor.clone() for tensor in tensors]
+        drawn = [Generators.take().restore, *map(saved_generator, _generators(call))]
+        try:
+            call.func(*call.args, **call.kwargs)
+            return [tensor.clone() for tensor in tensors]
+        finally:
+            for tensor, value in zip(tensors, once, strict=True):
+                tensor.copy_(value)
+            for put_back in drawn:
+                put_back()
 
     def keep(self, fault: str, call: Call, output: Output, *, numbered: bool) -> None:
         """Remember what a site was given.
@@ -100,3 +122,9 @@ class Memory:
         if site in self._sites:
             return self._sites[site]
         return self._latest.get((fault, call.op, output.output, output.index))
+
+
+def _generators(call: Call) -> list[torch.Generator]:
+    """The generators that a call was given."""
+    given = (*call.args, *call.kwargs.values())
+    return [each for each in given if isinstance(each, torch.Generator)]

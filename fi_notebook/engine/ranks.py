@@ -69,14 +69,13 @@ class RankStriker:
         """Strike this rank's contribution, where a fault is at it."""
         given = named_arguments(call.func, call.args, call.kwargs)
         self._given = []
-        for aim in aims:
-            if aim.fault.model == "wrong_reduction" and aim.at(call):
-                self._given = [t.detach().clone() for t in contributed(call.op, given)]
         tensors = contributed(call.op, given)
         struck = tensors
         for aim in aims:
             if gives(aim, call):
                 struck = self._contribute(aim, call, given, struck)
+        if any(aim.fault.model == "wrong_reduction" and aim.at(call) for aim in aims):
+            self._given = [tensor.detach().clone() for tensor in struck]
         if any(one is not other for one, other in zip(tensors, struck, strict=True)):
             call.args, call.kwargs = with_contribution(
                 call.func, call.args, call.kwargs, COLLECTIVES[call.op].gives, struck

@@ -49,6 +49,9 @@ class StepClock:
         micro_batch_per_step: Outermost forwards per step, or None to go by the rule.
         start_step: Number of the first step.
         one_step: Never begin a second step (a session's callable is one step).
+
+    Attributes:
+        updated: Whether an optimizer has stepped since the last forward.
     """
 
     def __init__(
@@ -69,6 +72,7 @@ class StepClock:
         self._mine: frozenset[int] = frozenset()
         self.one_step = one_step
         self._due = True
+        self.updated = False
         self._forwards = 0  # since an optimizer last stepped
         self._warned = False
         self._handles: list[Any] = []
@@ -127,12 +131,12 @@ class StepClock:
             self._mine = frozenset()
         else:
             self.micro_batch += 1
-        self._due = False
+        self._due = self.updated = False
         self._forwards += 1
         return begins
 
     def count_hidden_step(self, optimizer: Optimizer) -> None:
-        """Count a step whose forward ran no hook: its optimizer stepped and none was seen."""
+        """Count a step whose forward ran no hook: its optimizer steps and none was seen."""
         if optimizer is not self.optimizers[0]:
             return
         if self._forwards == 0:
@@ -168,6 +172,11 @@ class StepClock:
         return bool(stepping) and torch._C._current_autograd_node() is stepping[-1].node
 
     @property
+    def stepping(self) -> Optimizer | None:
+        """The optimizer of the model that is stepping now."""
+        return self._stepping[-1].optimizer if self._stepping else None
+
+    @property
     def has_closure(self) -> bool:
         """Whether the optimizer that is stepping now was given a closure."""
         return bool(self._stepping) and self._stepping[-1].closure
@@ -200,7 +209,7 @@ class StepClock:
         if not (self._stepping and self._stepping[-1].optimizer is optimizer):
             return
         self._stepping.pop()
-        self._due = self.begun
+        self._due = self.updated = self.begun
         if self.on_update is not None:
             self.on_update(optimizer)
 

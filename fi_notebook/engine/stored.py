@@ -60,6 +60,7 @@ BEFORE_FORWARD = ("param", "buffer")
 """Stored tensors of the model, which are struck or read before the forward."""
 
 
+_BEFORE_UPDATE = ("grad", "state")
 _OPTIMIZER = PHASES.index("optimizer")
 _IN_PART = frozenset(
     f"{name}_"
@@ -116,10 +117,12 @@ class StoredStriker:
         self._watch = watch
         self._striker = striker
         self._to_undo: list[Transient] = []
+        self._struck: tuple[int, set[tuple[str, str]]] = (-1, set())
         if self._aims:
             watch.begins.append(self._before_forward)
             watch.optimizer_begins.append(self._before_optimizer)
-            watch.optimizer_ends.append(lambda _optimizer: self.undo())
+            watch.optimizer_ends.append(lambda _optimizer: self.undo(_BEFORE_UPDATE))
+            watch.ends.append(lambda: self.undo(BEFORE_FORWARD))
 
     def before(self, call: Call) -> None:
         """Let go of struck tensors that a call is about to write whole, whatever their bits.
@@ -130,6 +133,8 @@ class StoredStriker:
         if not self._to_undo:
             return
         if call.phase == _OPTIMIZER:
+            self._undo_of(self._watch.clock.stepping)
+        elif call.op == "_amp_update_scale_":  # a GradScaler ends a step, skipped or not
             self.undo(BEFORE_FORWARD)
         made = {_place(tensor) for tensor in _written_whole(call)}
         fused = call.op.startswith("_fused_")  # says that it writes gradients, and does not
@@ -142,7 +147,21 @@ class StoredStriker:
     def undo(self, kinds: Sequence[str] | None = None, *, one_batch: bool = False) -> None:
         """Give transient strikes their right elements back, where nothing was written since."""
         due = [t for t in self._to_undo if kinds is None or t.kind in kinds]
-        due = [t for t in due if t.one_batch or not one_batch]
+        self._give_back([t for t in due if t.one_batch or not one_batch])
+
+    def _undo_of(self, optimizer: Optimizer | None) -> None:
+        """Give back what was struck before the forward, as an optimizer steps.
+
+        A parameter that another optimizer may own stays struck: its backward may yet come.
+        """
+        groups = [] if optimizer is None else optimizer.param_groups
+        mine = [parameter for group in groups for parameter in group["params"]]
+        mine += [p for p in self._watch.table.model.parameters() if not p.requires_grad]
+        places = {address_of(local_part(parameter)) for parameter in mine}
+        struck = [t for t in self._to_undo if t.kind in BEFORE_FORWARD]
+        self._give_back([t for t in struck if t.kind == "buffer" or address_of(t.tensor) in places])
+
+    def _give_back(self, due: Sequence[Transient]) -> None:
         self._to_undo = [t for t in self._to_undo if t not in due]
         with torch.no_grad(), _disable_current_modes():
             for transient in reversed(due):
@@ -177,7 +196,7 @@ class StoredStriker:
                 self._strike_all(aim, model_tensors(model, aim.fault.target.kind))
 
     def _before_optimizer(self, optimizer: Optimizer) -> None:
-        self.undo(BEFORE_FORWARD)
+        self._undo_of(optimizer)
         for aim in self._aims:
             kind = aim.fault.target.kind
             if kind not in BEFORE_FORWARD:
@@ -188,10 +207,12 @@ class StoredStriker:
                     self._explain(aim, optimizer, [name for name, _, _ in found])
 
     def _strike_all(self, aim: Aim, found: Iterable[tuple[str, str, torch.Tensor]]) -> None:
-        step = max(self._watch.clock.step, 0)
+        step = self._watch.clock.step
         aim.last_step = max(aim.last_step, step)
-        if not aim.due(step):
+        if step < 0 or not aim.due(step):
             return
+        if step != self._struck[0]:
+            self._struck = (step, set())
         with _disable_current_modes():
             for name, module, tensor in found:
                 if not fnmatchcase(name, aim.fault.target.op):
@@ -224,7 +245,12 @@ class StoredStriker:
 
     def _strike(self, aim: Aim, name: str, module: str, tensor: torch.Tensor, step: int) -> None:
         fault, kind = aim.fault, aim.fault.target.kind
-        identity = (fault.id, self._striker.rank, step, kind, name)
+        if kind in _BEFORE_UPDATE:  # once in a step: an optimizer may step another, or again
+            if (fault.id, name) in self._struck[1]:
+                return
+            self._struck[1].add((fault.id, name))
+        batch = self._watch.clock.micro_batch
+        identity = (fault.id, self._striker.rank, step, kind, name, *([batch] * (batch > 0)))
         if not aim.armed or not faults.comes_up(fault.probability, fault.seed, *identity):
             return
         site = stored_site(kind, name, module, tensor)

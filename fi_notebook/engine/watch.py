@@ -45,6 +45,8 @@ class Watch:
         had_backward: Whether any call of a backward was named.
         inference: Whether no forward of the step is of training, and none was made yet.
         passed_over: Of what kind the last forward was that began no step, or ``""``.
+        ends: Told where the backward of a step is over for certain: gradients are cleared
+            after it, or the model is run for something else.
     """
 
     def __init__(self, model: nn.Module, clock: StepClock, sources: SourceStacks) -> None:
@@ -65,9 +67,10 @@ class Watch:
         self.begins: list[Callable[[nn.Module], None]] = []
         self.optimizer_begins: list[Callable[[Optimizer], None]] = []
         self.optimizer_ends: list[Callable[[Optimizer], None]] = []
+        self.ends: list[Callable[[], None]] = []
         clock.on_optimizer = self._enter_optimizer
         clock.on_update = self._leave_optimizer
-        clock.on_cleared = self.scope.come_back
+        clock.on_cleared = self._cleared
 
     def install(self) -> None:
         """Put the hooks of the scope and the clock on."""
@@ -115,10 +118,20 @@ class Watch:
             if module.training
             else "in evaluation mode (model.training is False)"
         )
+        self._end()
         first, self.inference = self.inference, False
         if first:
             for begin in self.begins:
                 begin(module)
+
+    def _cleared(self) -> None:
+        self.scope.come_back()
+        self._end()
+
+    def _end(self) -> None:
+        if self.after_backward:
+            for end in self.ends:
+                end()
 
     def _begin_step(self) -> None:
         self.lineage.begin_step()

@@ -126,17 +126,17 @@ class Slices:
             Astray: Only the step itself can show what it does.
         """
         step = next((n for n in range(self.steps) if n in fault.steps), None)
-        if step is None or not slices(fault):
-            raise Astray("the fault is not of the kind that a slice can carry out")
-        target = fault.target
-        trace = self._traces[step]
-        sites = trace.find(str(target))
+        if step is None:
+            raise Astray("the fault is for no step that was recorded")
+        sites = self._traces[step].find(str(fault.target))
         if not sites:
             raise Astray("the golden run made no such call")
         return self.run(fault, sites[0], step)
 
     def run(self, fault: Fault, site: Site, step: int) -> LeanRun:
         """Strike one fault at the site and in the step that it chooses; see `replay`."""
+        if not slices(fault):
+            raise Astray("the fault is not of the kind that a slice can carry out")
         found = run_slice(self.tape, fault, site, step)
         ends, records = self._ends(found), self.records
         outcome = self._unseen(found, step)

@@ -325,6 +325,39 @@ def test_stored_tensors_are_struck_like_a_session_strikes_them(tmp_path: Path) -
     assert (made.outcome, differences) == (rows[4].outcome, [])
 
 
+def test_a_dropped_call_is_replayed_and_agrees_with_its_session() -> None:
+    """What a call model needs is not on a tape."""
+    campaign = Campaign(QUICKSTART, sites="relu", faults=["drop"], elements="all", n=2, audit=0)
+    for row in campaign.run():
+        assert row.way == "replay"
+        run = campaign.open(row.id).run
+        assert run is not None
+        assert (run.outcome.name, run.faulty[0].loss) == (row.outcome, row.metrics["loss"])
+
+
+def test_a_row_of_a_later_step_is_opened_as_it_was_made() -> None:
+    """Momentum makes other calls in step 1 than in step 0; nothing was clicked there."""
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Linear(4, 5), torch.nn.ReLU(), torch.nn.Linear(5, 2))
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
+    data = torch.randn(9, 5, 4)
+
+    def step(i: int) -> torch.Tensor:
+        optimizer.zero_grad()
+        loss: torch.Tensor = net(data[i]).square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    session = Session(step, model=net, optimizer=optimizer)
+    how = {"faults": ["negate"], "elements": "all", "n": 1, "steps": 2, "at": 1}
+    campaign = Campaign.of_sites(session, ["add_*3:0"], **how)
+    (row,) = campaign.run()
+    run = campaign.open(1).run
+    assert run is not None
+    assert run.outcome.name == row.outcome == "silent_drift"
+
+
 def test_results_are_told_in_a_line(small: Campaign) -> None:
     """Not every row of thousands; a campaign that has planned nothing makes no session for it."""
     assert repr(small) == "<Campaign of bitflip, seed 1: 120 of 120 made>"

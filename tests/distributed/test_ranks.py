@@ -80,6 +80,20 @@ def test_a_contribution_that_is_stale_in_every_step_is_one_step_late(two: Pool) 
     assert [a["got"] for a in answers] == [[1, 11, 31, 51]] * 2
 
 
+def test_another_reduction_is_of_what_the_ranks_gave(two: Pool) -> None:
+    """Rank 1 gives 0 instead of 2, and of 1 and 0 the maximum is 1; of 1 and 2 it were 2."""
+    dropped = {"id": "f1", "target": ALL_REDUCE, "model": "drop_rank", "parameters": {"rank": 1}}
+    other = {
+        "id": "f2",
+        "target": ALL_REDUCE,
+        "model": "wrong_reduction",
+        "parameters": {"op": "max"},
+    }
+    plan = {"version": 2, "faults": [dropped, other]}
+    answers = two.run("all_reduces", plan=plan, give=[1.0])
+    assert [a["got"] for a in answers] == [[[1, 1]]] * 2
+
+
 def test_ranks_choose_who_strikes(four: Pool) -> None:
     """With ranks "1,3" only their copies of 6 become 60."""
     plan = _plan(ALL_REDUCE, "scale", parameters={"factor": 10}, ranks="1,3")
