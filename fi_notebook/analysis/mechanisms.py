@@ -9,7 +9,8 @@ The mechanism is decided from the operator, and from what the engine saw of the 
 (`core.masking.Evidence`). Where the two allow several mechanisms it is *unknown*.
 
 Limits: traces from files carry no evidence, and there only operators that have one
-mechanism (ReLU, pooling, a mask, a cast to fewer bits) are explained.
+mechanism (ReLU, pooling, a mask, a cast to fewer bits) are explained. That something was
+rounded away is said of calls of up to a million elements, not of those in place.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class _Case:
         evidence: What was seen of its values.
         narrowed: Whether an input that differs has another dtype than the output.
         widespread: Whether every element of an input that differs changed.
-        makers: Operators that made the inputs, and what those were made of.
+        makers: Operators that made the inputs that do not differ, and what made those.
     """
 
     evidence: Evidence
@@ -55,15 +56,56 @@ def _always(mechanism: str) -> _Rule:
     return lambda _case: mechanism
 
 
-def _seen(mechanism: str) -> _Rule:
-    """A mechanism that holds where the values were seen and nothing else explains it."""
-    return lambda case: mechanism if case.evidence & _SEEN else "unknown"
+def _of_first(mechanism: str) -> _Rule:
+    """A mechanism that holds where it was the first tensor that differed, not a mask or index."""
+    return lambda case: "unknown" if case.evidence & _OTHERS else mechanism
+
+
+def _of_others(mechanism: str) -> _Rule:
+    """A mechanism that holds where the first tensor, a condition, did not differ."""
+    return lambda case: "unknown" if case.evidence & _FIRST else mechanism
+
+
+def _hidden(case: _Case) -> str:
+    """What hides an error in any function that is not a sum, or unknown."""
+    seen = case.evidence
+    if seen & Evidence.FACTOR:
+        return "multiplication by zero"
+    if seen & Evidence.SIGN:
+        return "sign dropped"
+    if seen & Evidence.OUTSIDE:
+        return "selection"
+    return "rounding" if seen & Evidence.ROUNDED else "unknown"
+
+
+def _product(case: _Case) -> str:
+    """A zero that it meets may be that of a dropout."""
+    dropped = case.evidence & Evidence.FACTOR and case.makers & _DROPOUT
+    return "dropout mask" if dropped else _hidden(case)
+
+
+def _summed(case: _Case) -> str:
+    """What hides an error in a sum: else its parts cancel or are rounded away."""
+    found = _hidden(case)
+    return "cancelling or rounding" if found == "unknown" and case.evidence & _SEEN else found
 
 
 def _relu_backward(case: _Case) -> str:
     """The gradient is blocked where the ReLU is off; else on or off comes out the same."""
-    others_only = case.evidence & _OTHERS and not case.evidence & _FIRST
-    return "comparison" if others_only else "ReLU at zero"
+    if not case.evidence & _OTHERS and case.evidence & _FIRST:
+        return "ReLU at zero"
+    return _straight_backward(case)
+
+
+def _clipping_backward(case: _Case) -> str:
+    """Of a clipping function: the gradient is blocked where it is at its bound."""
+    if not case.evidence & _OTHERS and case.evidence & _FIRST:
+        return "saturation"
+    return _straight_backward(case)
+
+
+def _straight_backward(case: _Case) -> str:
+    return "comparison" if case.evidence & Evidence.SLOPE else _hidden(case)
 
 
 def _cast(case: _Case) -> str:
@@ -76,16 +118,24 @@ def _copy(case: _Case) -> str:
     return _cast(case)
 
 
+def _pooling(case: _Case) -> str:
+    return "selection" if case.evidence & Evidence.OUTSIDE else _of_first("pooling")(case)
+
+
 def _saturating(case: _Case) -> str:
-    if not case.evidence & _SEEN:
-        return "unknown"
-    return "saturation" if case.evidence & Evidence.LIMIT else "rounding"
+    return "saturation" if case.evidence & Evidence.LIMIT else _hidden(case)
+
+
+def _exponential(case: _Case) -> str:
+    """It has one bound: an output of 1 is the rounded one of nearly 0."""
+    return "saturation" if case.evidence & Evidence.ZERO else _hidden(case)
 
 
 def _saturating_backward(case: _Case) -> str:
-    if not case.evidence & _SEEN:
-        return "unknown"
-    return "saturation" if case.evidence & Evidence.ZERO else "rounding"
+    """Where the gradient that comes in is 0, what it is multiplied with does not matter."""
+    if case.evidence & Evidence.FACTOR or not case.evidence & Evidence.ZERO:
+        return _hidden(case)
+    return "saturation"
 
 
 def _normalising(case: _Case) -> str:
@@ -93,25 +143,7 @@ def _normalising(case: _Case) -> str:
         return "unknown"
     if case.evidence & Evidence.LIMIT:
         return "saturation"
-    return "normalisation" if case.widespread else "rounding"
-
-
-def _product(case: _Case) -> str:
-    if not case.evidence & _SEEN:
-        return "unknown"
-    if not case.evidence & Evidence.FACTOR:
-        return "rounding"
-    return "dropout mask" if case.makers & _DROPOUT else "multiplication by zero"
-
-
-def _even(case: _Case) -> str:
-    """Functions that drop the sign."""
-    return _seen("sign dropped" if case.evidence & Evidence.SIGN else "rounding")(case)
-
-
-def _norm(case: _Case) -> str:
-    summed = "cancelling or rounding"
-    return _seen("sign dropped" if case.evidence & Evidence.SIGN else summed)(case)
+    return "normalisation" if case.widespread else _hidden(case)
 
 
 _DROPOUT = frozenset({"bernoulli_", "bernoulli", "native_dropout"})
@@ -119,13 +151,15 @@ _DROPOUT = frozenset({"bernoulli_", "bernoulli", "native_dropout"})
 _GROUPS: tuple[tuple[_Rule, str], ...] = (
     (_always("ReLU at zero"), "relu threshold"),
     (_relu_backward, "threshold_backward"),
-    (_always("clipping"), "clamp clamp_min clamp_max clip hardtanh hardtanh_backward nan_to_num"),
+    (_clipping_backward, "hardtanh_backward"),
+    (_straight_backward, "leaky_relu_backward hardsigmoid_backward"),
+    (_of_first("clipping"), "clamp clamp_min clamp_max clip hardtanh"),
     (
         _always("clipping"),
         "_foreach_clamp_min _foreach_clamp_max _foreach_minimum _foreach_maximum",
     ),
     (
-        _always("pooling"),
+        _pooling,
         (
             "max_pool1d max_pool2d max_pool2d_with_indices max_pool3d_with_indices "
             "adaptive_max_pool2d mkldnn_max_pool2d"
@@ -137,32 +171,34 @@ _GROUPS: tuple[tuple[_Rule, str], ...] = (
         _saturating,
         (
             "sigmoid tanh gelu silu elu selu celu softplus erf mish hardsigmoid hardswish "
-            "log_sigmoid_forward exp"
+            "log_sigmoid_forward"
         ),
     ),
+    (_exponential, "exp"),
     (
         _saturating_backward,
         (
             "sigmoid_backward tanh_backward gelu_backward silu_backward elu_backward "
-            "softplus_backward hardsigmoid_backward hardswish_backward log_sigmoid_backward"
+            "softplus_backward hardswish_backward log_sigmoid_backward"
         ),
     ),
     (_normalising, "_softmax _log_softmax native_layer_norm native_batch_norm native_group_norm"),
     (_normalising, "cudnn_batch_norm _batch_norm_with_update _fused_rms_norm"),
-    (_always("dropout mask"), "native_dropout native_dropout_backward"),
-    (_always("mask"), "masked_fill where masked_scatter"),
-    (_product, "mul mm bmm addmm baddbmm"),
-    (_even, "abs square"),
-    (_norm, "norm linalg_vector_norm _foreach_norm"),
-    (_seen("rounding"), "div sqrt rsqrt reciprocal log log1p pow sin cos"),
-    (_seen("cancelling or rounding"), "add sub sum mean var std cumsum logsumexp addcmul addcdiv"),
-    (_seen("cancelling or rounding"), "lerp avg_pool2d _adaptive_avg_pool2d mse_loss"),
+    (_of_first("dropout mask"), "native_dropout native_dropout_backward"),
+    (_of_first("mask"), "masked_fill masked_scatter"),
+    (_of_others("mask"), "where"),
+    (_product, "mul"),
+    (_hidden, "convolution avg_pool2d avg_pool3d"),
+    (_hidden, "div sqrt rsqrt reciprocal log log1p pow sin cos cosh abs square"),
+    (_summed, "mm bmm addmm baddbmm norm linalg_vector_norm _foreach_norm"),
+    (_summed, "add sub sum mean var std cumsum logsumexp addcmul addcdiv"),
+    (_summed, "lerp _adaptive_avg_pool2d mse_loss"),
     (_always("rounding"), "floor ceil round trunc"),
-    (_always("comparison"), "argmax argmin max min amax amin topk sort eq ne lt le gt ge sign"),
+    (_always("comparison"), "argmax argmin max min amax amin topk sort eq ne lt le gt ge sign sgn"),
     (_always("comparison"), "isfinite isnan isinf any all logical_and logical_or logical_not"),
     (_always("comparison"), "maximum minimum median mode kthvalue searchsorted bucketize"),
     (
-        _always("selection"),
+        _of_first("selection"),
         (
             "slice select index gather embedding index_select split split_with_sizes unbind chunk "
             "narrow masked_select nll_loss_forward nll_loss2d_forward take as_strided"
@@ -223,13 +259,14 @@ def _case(
     inputs = _inputs(faulty, int(faulty.site_columns["call"][site]))
     rows = [int(position[i]) for i in inputs]
     differing = [(i, r) for i, r in zip(inputs, rows, strict=True) if not columns["equal"][r]]
+    same = {i for i, r in zip(inputs, rows, strict=True) if columns["equal"][r]}
     dtypes = faulty.site_columns["dtype"]
-    before = {row for i in inputs for row in _inputs(faulty, _call_of(faulty, i))}
+    before = {row for i in same for row in _inputs(faulty, _call_of(faulty, i))}
     return _Case(
         evidence=seen,
         narrowed=any(dtypes[i] != dtypes[site] for i, _ in differing),
         widespread=any(columns["changed"][r] == columns["numel"][r] for _, r in differing),
-        makers=frozenset(_op(faulty, i) for i in {*inputs, *before}),
+        makers=frozenset(_op(faulty, i) for i in same | before),
     )
 
 

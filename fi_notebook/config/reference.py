@@ -45,14 +45,22 @@ another namespace (`c10d::allreduce_*1`), a call that takes no number of the ste
 (`other/mul*1`), or a stored tensor: `param:`, `buffer:`, `grad:` or `state:` and its name,
 which may be a glob.
 
+A step of a training loop goes on to the next training forward. What comes after its update has its
+numbers (the next batch, a metric), but an operator alone (`div`) chooses none of it that reads no
+parameter: name the call (`div*3`), or give `phases`.
+
 - `param:` and `buffer:` are struck before the first forward of a step, or before those of its
-  `micro_batches`. With `scope` `value` they are given back before the optimizer steps, so that
-  the update starts from the right values, or when the step ends; with `micro_batches` already
-  before the next forward.
-- `grad:` is struck once, before its optimizer steps: accumulated, unscaled and clipped as that
-  finds it. To strike the gradient of one backward, name the call that makes it.
+  `micro_batches`. With `scope` `value` they are given back before the optimizer that owns them
+  steps, so that the update starts from the right values, or when the step ends (a `GradScaler`
+  that skips it, gradients cleared after the backward, a forward in evaluation mode, the next
+  step); with `micro_batches` already before the next forward.
+- `grad:` is struck once in a step, before its optimizer steps: accumulated, unscaled and clipped
+  as that finds it. To strike the gradient of one backward, name the call that makes it.
 - `state:` is struck once, before its optimizer steps; not in the first step, which makes it.
   With `scope` `value` both are given back when the optimizer has stepped.
+
+`stale` takes what was computed in the step before, so it cannot strike in the first step of a run,
+nor of one that was resumed.
 
 What was written in the meantime is not given back: the momentum that an optimizer makes of a
 struck one, the running statistics that a forward makes. With `scope` `storage` nothing is.

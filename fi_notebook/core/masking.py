@@ -18,7 +18,7 @@ __all__ = ["DIED_OF", "MECHANISMS", "Evidence"]
 class Evidence(IntFlag):
     """What was seen of the values of a call whose inputs differ and whose outputs do not.
 
-    The last five speak of every place where an input changed.
+    Those from ``ZERO`` on speak of every place where an input changed.
     """
 
     SEEN = 1  # the values of every input that differs were at hand
@@ -29,6 +29,9 @@ class Evidence(IntFlag):
     FACTOR = 32  # what the change is multiplied by is 0
     SIGN = 64  # only signs changed
     NONFINITE = 128  # the output is NaN or Inf there
+    ROUNDED = 256  # with float64 in and out, the outputs differ
+    SLOPE = 512  # the derivative is the same with and without the error
+    OUTSIDE = 1024  # the call reads nothing there
 
 
 DIED_OF: Mapping[str, str] = {
@@ -42,7 +45,7 @@ DIED_OF: Mapping[str, str] = {
     "saturation": "the function is saturated there",
     "dropout mask": "dropout masks it",
     "mask": "a mask covers it",
-    "multiplication by zero": "it was multiplied by zero",
+    "multiplication by zero": "it only scales a zero",
     "normalisation": "normalisation takes it out",
     "comparison": "a comparison comes out the same",
     "selection": "it lies outside the part that the call takes",

@@ -18,11 +18,12 @@ import numpy as np
 import torch
 
 from fi_notebook.core.masking import Evidence
+from fi_notebook.engine.again import POOLS, SLOPES, passes_over, rounds, same_slope
 from fi_notebook.engine.bits import changed_mask
 from fi_notebook.engine.intercept import Call
 from fi_notebook.engine.measure import wide
 from fi_notebook.engine.outputs import IN_PLACE, Output
-from fi_notebook.engine.storages import is_readable, tensors_in
+from fi_notebook.engine.storages import is_readable
 from fi_notebook.engine.store import Kept
 
 __all__ = ["Masking", "Read", "evidence"]
@@ -30,9 +31,22 @@ __all__ = ["Masking", "Read", "evidence"]
 _PRODUCTS = {"mm": (0, 1), "bmm": (0, 1), "addmm": (1, 2), "baddbmm": (1, 2)}
 """Positions of the two factors of a matrix product among the tensors of its arguments."""
 
-_EVEN = frozenset({"abs", "square", "pow", "norm", "linalg_vector_norm", "_foreach_norm"})
+_ELEMENTWISE_BACKWARD = """
+threshold_backward hardtanh_backward leaky_relu_backward sigmoid_backward tanh_backward
+gelu_backward silu_backward elu_backward softplus_backward hardsigmoid_backward
+hardswish_backward
+"""
+_FACTORS: dict[str, dict[int, int]] = {
+    "mul": {0: 1, 1: 0},
+    "div": {1: 0},
+    "addcmul": {1: 2, 2: 1},
+    "addcdiv": {2: 1},
+    **{name: {1: 0} for name in _ELEMENTWISE_BACKWARD.split()},
+}
+"""For a tensor that changed, by position, the one whose zeros hide it, element by element."""
 
-_FACTORS = {"mul": (0, 1), "mul_": (0, 1)}
+_EVEN = "abs square pow cos cosh mul addcmul mse_loss norm linalg_vector_norm _foreach_norm"
+_DROPS_SIGNS = frozenset(_EVEN.split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +104,7 @@ class Masking:
 
     def column(self, sites: int) -> np.ndarray:
         """What was seen (`core.masking.Evidence`), one entry per site."""
-        seen = np.zeros(sites, dtype=np.uint8)
+        seen = np.zeros(sites, dtype=np.uint16)
         seen[list(self._found)] = list(self._found.values())
         return seen
 
@@ -111,12 +125,39 @@ def evidence(call: Call, made: Sequence[Output], reads: Sequence[Read]) -> Evide
     masks = [_mask(read, written) if read.differs else None for read in reads]
     if any(mask is None and read.differs for mask, read in zip(masks, reads, strict=True)):
         return found
-    found |= Evidence.SEEN
-    if call.op in _EVEN and _only_signs(masks, reads):
+    found |= Evidence.SEEN | _outputs_there(masks, made[0].tensor if made else None)
+    op = call.op.removesuffix("_")
+    faulty = [read.tensor for read in reads]
+    golden = [_whole(read) for read in reads]
+    if op in _DROPS_SIGNS and _only_signs(op, golden, faulty):
         found |= Evidence.SIGN
-    if _met_zeros(call, masks, tensors_in((*call.args, *call.kwargs.values()))):
+    if _met_zeros(op, masks, faulty):
         found |= Evidence.FACTOR
-    return found | _outputs_there(masks, made[0].tensor if made else None)
+    return found if written else found | _made_again(call, found, masks, golden, faulty)
+
+
+def _made_again(
+    call: Call,
+    found: Evidence,
+    masks: Sequence[torch.Tensor | None],
+    golden: Sequence[torch.Tensor],
+    faulty: Sequence[torch.Tensor],
+) -> Evidence:
+    """What is told by making the call once more, where nothing else tells."""
+    if found & (Evidence.FACTOR | Evidence.SIGN | Evidence.NONFINITE):
+        return Evidence(0)
+    first = None if found & Evidence.OTHERS else masks[0]
+    if call.op in POOLS and first is not None and passes_over(call, faulty, first):
+        return Evidence.OUTSIDE
+    if call.op in SLOPES and not found & Evidence.FIRST:
+        return Evidence.SLOPE if same_slope(call, golden, faulty) else Evidence(0)
+    return Evidence.ROUNDED if rounds(call, golden, faulty) else Evidence(0)
+
+
+def _whole(read: Read) -> torch.Tensor:
+    """A tensor as it was read in the golden run."""
+    kept = read.golden if read.differs else None
+    return read.tensor if kept is None or kept.whole is None else kept.whole
 
 
 def _mask(read: Read, written: set[int]) -> torch.Tensor | None:
@@ -129,36 +170,35 @@ def _mask(read: Read, written: set[int]) -> torch.Tensor | None:
     return changed_mask(kept.whole, tensor)
 
 
-def _only_signs(masks: Sequence[torch.Tensor | None], reads: Sequence[Read]) -> bool:
-    found = False
-    for mask, read in zip(masks, reads, strict=True):
-        if mask is None or read.golden is None or read.golden.whole is None:
-            continue
-        if not torch.equal(wide(read.golden.whole).abs(), wide(read.tensor).abs()):
-            return False
-        found = True
-    return found
+def _only_signs(op: str, golden: Sequence[torch.Tensor], faulty: Sequence[torch.Tensor]) -> bool:
+    """Whether what the call squares, or takes the size of, changed its signs alone."""
+    if op == "mse_loss":
+        golden, faulty = ([wide(one) - wide(other)] for one, other in (golden[:2], faulty[:2]))
+    return all(
+        torch.equal(wide(before).abs(), wide(after).abs())
+        for before, after in zip(golden, faulty, strict=True)
+    )
 
 
 def _met_zeros(
-    call: Call, masks: Sequence[torch.Tensor | None], tensors: Sequence[torch.Tensor]
+    op: str, masks: Sequence[torch.Tensor | None], tensors: Sequence[torch.Tensor]
 ) -> bool:
-    """Whether each change was multiplied by zeros only."""
-    pair = _PRODUCTS.get(call.op) or _FACTORS.get(call.op)
-    if pair is None or len(tensors) <= pair[1]:
-        return False
-    left, right = pair
+    """Whether each change met zeros only, which hide it."""
     changed = [n for n, mask in enumerate(masks) if mask is not None]
-    if len(changed) != 1 or changed[0] not in pair:
+    if len(changed) != 1:
         return False
     (position,) = changed
-    mask, other = masks[position], tensors[right if position == left else left]
-    assert mask is not None  # it is one of the changed
-    if call.op in _FACTORS:
-        return not _at(mask, other).any()
-    if position == left:  # column k of the left meets row k of the right
-        return not other.detach()[mask.any(-2), :].any()
-    return not other.detach().transpose(-1, -2)[mask.any(-1), :].any()
+    mask = masks[position]
+    assert mask is not None  # it is the changed one
+    if op in _PRODUCTS and position in _PRODUCTS[op]:
+        left, right = _PRODUCTS[op]
+        if position == left:  # column k of the left meets row k of the right
+            return not tensors[right].detach()[mask.any(-2), :].any()
+        return not tensors[left].detach().transpose(-1, -2)[mask.any(-1), :].any()
+    other = _FACTORS.get(op, {}).get(position)
+    if other is None or other >= len(tensors):  # the other may be a number
+        return False
+    return not _at(mask, tensors[other]).any()
 
 
 def _at(mask: torch.Tensor, values: torch.Tensor) -> torch.Tensor:

@@ -344,7 +344,7 @@ class Recorder:
     def evidence_column(self) -> np.ndarray:
         """What was seen of masking calls, one entry per site."""
         count = len(self._sites)
-        return np.zeros(count, np.uint8) if self._masking is None else self._masking.column(count)
+        return np.zeros(count, np.uint16) if self._masking is None else self._masking.column(count)
 
 
 def _flags(call: Call, made: list[Output]) -> int:

@@ -27,7 +27,7 @@ def masked(
         Call(op, "act", inputs=(0, 1), **call),  # type: ignore[arg-type]  # words only
     )
     measures = {"changed": np.array([changed, 0, 0.0]), "relative_l2": np.array([0.5, 0, 0])}
-    seen = np.array([0, 0, evidence], dtype=np.uint8)
+    seen = np.array([0, 0, evidence], dtype=np.uint16)
     return build(trace, trace, align(trace, trace), measures, loss=EQUAL_LOSS, evidence=seen)
 
 
@@ -37,18 +37,45 @@ def masked(
         ("relu", Evidence(0), "ReLU at zero"),
         ("relu_", Evidence(0), "ReLU at zero"),
         ("threshold_backward", SEEN | FIRST, "ReLU at zero"),
-        ("threshold_backward", SEEN | OTHERS, "comparison"),
+        ("threshold_backward", FIRST, "ReLU at zero"),
+        ("threshold_backward", Evidence(0), "unknown"),
+        ("threshold_backward", SEEN | OTHERS, "unknown"),
+        ("threshold_backward", SEEN | OTHERS | Evidence.SLOPE, "comparison"),
+        ("threshold_backward", SEEN | OTHERS | Evidence.FACTOR, "multiplication by zero"),
+        ("threshold_backward", SEEN | FIRST | OTHERS, "unknown"),
+        ("hardtanh_backward", FIRST, "saturation"),
+        ("hardtanh_backward", SEEN | OTHERS | Evidence.SLOPE, "comparison"),
         ("max_pool2d_with_indices", Evidence(0), "pooling"),
+        ("max_pool2d_with_indices", SEEN | FIRST | Evidence.OUTSIDE, "selection"),
+        ("avg_pool2d", SEEN | FIRST | Evidence.OUTSIDE, "selection"),
         ("clamp_", Evidence(0), "clipping"),
+        ("clamp", SEEN | OTHERS, "unknown"),  # the bound changed
         ("tanh", SEEN | FIRST | Evidence.LIMIT, "saturation"),
-        ("tanh", SEEN | FIRST, "rounding"),
+        ("tanh", SEEN | FIRST | Evidence.ROUNDED, "rounding"),
+        ("tanh", SEEN | FIRST, "unknown"),
         ("tanh", Evidence(0), "unknown"),
+        ("exp", SEEN | FIRST | Evidence.LIMIT | Evidence.ROUNDED, "rounding"),  # of 1e-9: 1
+        ("exp", SEEN | FIRST | Evidence.LIMIT | Evidence.ZERO, "saturation"),
         ("tanh_backward", SEEN | FIRST | Evidence.ZERO, "saturation"),
+        (
+            "tanh_backward",
+            SEEN | OTHERS | Evidence.ZERO | Evidence.FACTOR,
+            "multiplication by zero",
+        ),
         ("mul", SEEN | FIRST | Evidence.FACTOR, "dropout mask"),
-        ("mul", SEEN | FIRST, "rounding"),
+        ("mul", SEEN | FIRST | Evidence.ROUNDED, "rounding"),
+        ("mul", SEEN | FIRST | OTHERS | Evidence.SIGN, "sign dropped"),
+        ("mul", SEEN | FIRST, "unknown"),
         ("mul", Evidence(0), "unknown"),
-        ("_softmax", SEEN | FIRST, "rounding"),
+        ("div", SEEN | OTHERS | Evidence.FACTOR, "multiplication by zero"),
+        ("pow", SEEN | FIRST | Evidence.SIGN, "sign dropped"),
+        ("addcmul", SEEN | OTHERS | Evidence.SIGN, "sign dropped"),
+        ("_softmax", SEEN | FIRST | Evidence.ROUNDED, "rounding"),
         ("masked_fill", Evidence(0), "mask"),
+        ("masked_fill", SEEN | OTHERS, "unknown"),  # another mask
+        ("where", SEEN | FIRST, "unknown"),  # another condition
+        ("where", SEEN | OTHERS, "mask"),
+        ("embedding", SEEN | OTHERS, "unknown"),  # another row of the same values
         ("copy_", SEEN | FIRST, "overwritten"),
         ("copy_", FIRST, "overwritten"),
         ("copy_", SEEN | OTHERS, "unknown"),  # of the same dtype: nothing to round
@@ -59,6 +86,8 @@ def masked(
         ("zero_", Evidence(0), "overwritten"),
         ("somebodys::operator", SEEN | FIRST, "unknown"),
         ("convolution", SEEN | FIRST, "unknown"),
+        ("convolution", SEEN | FIRST | Evidence.ROUNDED, "rounding"),
+        ("mm", SEEN | FIRST, "cancelling or rounding"),
     ],
 )
 def test_the_mechanism_of_a_masking_call(op: str, evidence: Evidence, expected: str) -> None:
@@ -79,7 +108,7 @@ def test_a_cast_rounds_only_where_it_has_fewer_bits() -> None:
 def test_normalisation_takes_out_what_all_elements_share() -> None:
     """6 of 6 elements changed: a shift or a scale; 1 of 6 was rounded away."""
     assert masked("native_layer_norm", changed=6).mechanism(2) == "normalisation"
-    assert masked("native_layer_norm", changed=1).mechanism(2) == "rounding"
+    assert masked("native_layer_norm", SEEN | FIRST | Evidence.ROUNDED).mechanism(2) == "rounding"
 
 
 def test_a_call_that_reads_shapes_masks_nothing() -> None:

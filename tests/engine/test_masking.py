@@ -13,6 +13,7 @@ from fi_notebook.engine.store import Kept
 
 SEEN, FIRST, OTHERS = Evidence.SEEN, Evidence.FIRST, Evidence.OTHERS
 ZERO, LIMIT, FACTOR = Evidence.ZERO, Evidence.LIMIT, Evidence.FACTOR
+SIGN, ROUNDED = Evidence.SIGN, Evidence.ROUNDED
 
 
 def kept(tensor: torch.Tensor) -> Kept:
@@ -20,45 +21,87 @@ def kept(tensor: torch.Tensor) -> Kept:
     return Kept(0, tensor, tensor.shape, tensor.dtype)
 
 
-def looked(op: str, golden: list[Any], faulty: list[Any], output: Any) -> Evidence:
-    """The evidence of a call whose arguments were these."""
+def looked(func: Any, golden: list[Any], faulty: list[Any], *rest: Any) -> Evidence:
+    """The evidence of a call that was made of these, and hid what differs."""
     before, now = ([torch.tensor(v) for v in values] for values in (golden, faulty))
     reads = [
         Read(f, not torch.equal(g, f), None if torch.equal(g, f) else kept(g))
         for g, f in zip(before, now, strict=True)
     ]
-    call: Any = SimpleNamespace(op=op, args=tuple(now), kwargs={})
-    made = [Output(torch.tensor(output), 0, None, FUNCTIONAL)]
-    return evidence(call, made, reads)
+    results = [func(*tensors, *rest) for tensors in (before, now)]
+    output, expected = (r[0] if isinstance(r, tuple) else r for r in reversed(results))
+    assert torch.equal(output, expected)
+    name = func.name().removeprefix("aten::").partition(".")[0]
+    call: Any = SimpleNamespace(op=name, func=func, args=(*now, *rest), kwargs={})
+    return evidence(call, [Output(output, 0, None, FUNCTIONAL)], reads)
+
+
+A = torch.ops.aten
 
 
 @pytest.mark.parametrize(
-    ("op", "golden", "faulty", "output", "expected"),
+    ("func", "golden", "faulty", "expected"),
     [
-        ("relu", [[-1.0, 2.0]], [[-3.0, 2.0]], [0.0, 2.0], SEEN | FIRST | ZERO | LIMIT),
-        ("tanh", [[50.0, 2.0]], [[90.0, 2.0]], [1.0, 0.9], SEEN | FIRST | LIMIT),
-        ("tanh", [[0.5, 2.0]], [[0.6, 2.0]], [0.4, 0.9], SEEN | FIRST),
-        ("mul", [[1.0, 2.0], [0.0, 1.0]], [[3.0, 2.0], [0.0, 1.0]], [0.0, 2.0],
+        (A.relu.default, [[-1.0, 2.0]], [[-3.0, 2.0]], SEEN | FIRST | ZERO | LIMIT),
+        (A.tanh.default, [[50.0, 2.0]], [[90.0, 2.0]], SEEN | FIRST | LIMIT),  # 1 in float64 too
+        (A.tanh.default, [[10.0, 2.0]], [[11.0, 2.0]], SEEN | FIRST | LIMIT | ROUNDED),
+        (A.exp.default, [[1e-9]], [[2e-9]], SEEN | FIRST | LIMIT | ROUNDED),
+        (A.mul.Tensor, [[1.0, 2.0], [0.0, 1.0]], [[3.0, 2.0], [0.0, 1.0]],
          SEEN | FIRST | FACTOR | ZERO | LIMIT),
-        ("mul", [[0.0, 1.0], [1.0, 2.0]], [[0.0, 1.0], [3.0, 2.0]], [0.0, 2.0],
+        (A.mul.Tensor, [[0.0, 1.0], [1.0, 2.0]], [[0.0, 1.0], [3.0, 2.0]],
          SEEN | OTHERS | FACTOR | ZERO | LIMIT),
-        ("mm", [[[1.0, 2.0]], [[0.0], [1.0]]], [[[5.0, 2.0]], [[0.0], [1.0]]], [[2.0]],
+        (A.mul.Tensor, [[3.0], [3.0]], [[-3.0], [-3.0]], SEEN | FIRST | OTHERS | SIGN),
+        (A.div.Tensor, [[0.0, 1.0], [2.0, 1.0]], [[0.0, 1.0], [8.0, 1.0]],
+         SEEN | OTHERS | FACTOR | ZERO | LIMIT),
+        (A.mm.default, [[[1.0, 2.0]], [[0.0], [1.0]]], [[[5.0, 2.0]], [[0.0], [1.0]]],
          SEEN | FIRST | FACTOR),
-        ("mm", [[[1.0, 2.0]], [[3.0], [1.0]]], [[[5.0, 2.0]], [[3.0], [1.0]]], [[2.0]],
-         SEEN | FIRST),
-        ("mm", [[[0.0, 2.0]], [[3.0], [1.0]]], [[[0.0, 2.0]], [[4.0], [1.0]]], [[2.0]],
+        (A.mm.default, [[[0.0, 2.0]], [[3.0], [1.0]]], [[[0.0, 2.0]], [[4.0], [1.0]]],
          SEEN | OTHERS | FACTOR),
-        ("abs", [[1.0, -2.0]], [[-1.0, -2.0]], [1.0, 2.0],
-         SEEN | FIRST | Evidence.SIGN | LIMIT),
-        ("add", [[1.0], [float("inf")]], [[2.0], [float("inf")]], [float("inf")],
+        (A.mm.default, [[[1e-9, 2.0]], [[3.0], [1.0]]], [[[2e-9, 2.0]], [[3.0], [1.0]]],
+         SEEN | FIRST | ROUNDED),
+        (A.abs.default, [[1.0, -2.0]], [[-1.0, -2.0]], SEEN | FIRST | SIGN | LIMIT),
+        (A.cos.default, [[1.0, -2.0]], [[-1.0, -2.0]], SEEN | FIRST | SIGN),
+        (A.addcmul.default, [[1.0], [3.0], [3.0]], [[1.0], [-3.0], [-3.0]], SEEN | OTHERS | SIGN),
+        (A.addcdiv.default, [[1.0], [0.0], [3.0]], [[1.0], [0.0], [7.0]],
+         SEEN | OTHERS | FACTOR | LIMIT),
+        (A.mse_loss.default, [[1.5, 2.0], [0.5, 0.0]], [[-0.5, 2.0], [0.5, 0.0]],
+         SEEN | FIRST | SIGN),  # |1.5 - 0.5| = |-0.5 - 0.5|
+        (A.add.Tensor, [[1.0], [float("inf")]], [[2.0], [float("inf")]],
          SEEN | FIRST | Evidence.NONFINITE),
     ],
 )  # fmt: skip
 def test_what_the_values_say(
-    op: str, golden: list[Any], faulty: list[Any], output: Any, expected: Evidence
+    func: Any, golden: list[Any], faulty: list[Any], expected: Evidence
 ) -> None:
     """Of the places where an input changed."""
-    assert looked(op, golden, faulty, output) == expected
+    assert looked(func, golden, faulty) == expected
+
+
+@pytest.mark.parametrize(
+    ("gradient", "golden", "faulty", "expected"),
+    [
+        (1.0, 2.0, 3.0, Evidence.SLOPE),  # on either way
+        (1.0, -2.0, -3.0, Evidence.SLOPE | ZERO | LIMIT),  # off either way
+        (0.0, 0.0, 4e-34, FACTOR | ZERO | LIMIT),  # it went on, and no gradient came in
+    ],
+)
+def test_a_backward_is_told_by_its_slope(
+    gradient: float, golden: float, faulty: float, expected: Evidence
+) -> None:
+    """The derivative that a gradient of ones has, or that no gradient came in."""
+    seen = looked(A.threshold_backward.default, [[gradient], [golden]], [[gradient], [faulty]], 0)
+    assert seen & ~LIMIT == (SEEN | OTHERS | expected) & ~LIMIT  # 1 is no limit of its own
+
+
+def test_what_lies_in_no_window_is_outside() -> None:
+    """Of 3 x 3 the windows of 2 x 2 take the first four; the fifth is in one, the ninth in none."""
+    golden = [[[[float(3 * row + column) for column in range(3)] for row in range(3)]]]
+    faulty = [[[[0.0, 1.0, 2.0], [3.0, 4.0, 5.0], [6.0, 7.0, 1e6]]]]
+    for func in (A.max_pool2d_with_indices.default, A.avg_pool2d.default):
+        assert looked(func, golden, faulty, [2, 2]) & Evidence.OUTSIDE
+    faulty = [[[[-5.0, 1.0, 2.0], [3.0, 4.0, 5.0], [6.0, 7.0, 8.0]]]]
+    seen = looked(A.max_pool2d_with_indices.default, golden, faulty, [2, 2])
+    assert not seen & Evidence.OUTSIDE
 
 
 def test_values_that_were_written_over_are_not_at_hand() -> None:

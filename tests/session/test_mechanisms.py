@@ -23,13 +23,25 @@ class Net(nn.Module):
         return self.rest(self.first(x))
 
 
-def struck(net: nn.Module, x: Tensor, site: str, model: str, **fault: Any) -> Run:
-    """Replay one SGD step on the mean square of the output with one fault."""
+def mean_square(output: Tensor) -> Tensor:
+    """A loss whose gradient knows the output."""
+    return output.square().mean()
+
+
+def struck(
+    net: nn.Module,
+    x: Tensor,
+    site: str,
+    model: str,
+    loss_of: Callable[[Tensor], Tensor] = mean_square,
+    **fault: Any,
+) -> Run:
+    """Replay one SGD step with one fault."""
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
 
     def step() -> Tensor:
         optimizer.zero_grad()
-        loss = net(x).square().mean()
+        loss = loss_of(net(x))
         loss.backward()
         optimizer.step()
         return loss
@@ -148,6 +160,93 @@ def test_what_is_not_read_died_by_selection() -> None:
     net = Net(linear(), lambda h: h[0])
     run = struck(net, X, "addmm*1:0", "add", value=1.0, elements={"row": 1})
     assert masked_in(run) == {"select*1:0": "selection"}
+
+
+@pytest.mark.parametrize(
+    "even", [lambda h: h.pow(2), torch.cos, lambda h: h * h, lambda h: h.square()]
+)
+def test_even_functions_drop_signs(even: Callable[[Tensor], Tensor]) -> None:
+    """f(-h) = f(h): nothing was rounded."""
+    run = struck(Net(linear(), even), X, "addmm*1:0", "negate", elements={"index": 0})
+    assert next(iter(masked_in(run).values())) == "sign dropped"
+
+
+def test_a_gradient_that_is_squared_loses_its_sign() -> None:
+    """Adam's second moment of -g is that of g."""
+    net = linear()
+    optimizer = torch.optim.Adam(net.parameters(), lr=0.01)
+
+    def step() -> None:
+        optimizer.zero_grad()
+        net(X).square().mean().backward()
+        optimizer.step()
+
+    session = fi.Session(step, model=net, optimizer=optimizer)
+    session.trace()
+    session.arm("mm*1:0", "negate", elements={"index": 0})
+    assert masked_in(session.replay())["addcmul_*1:0"] in {"sign dropped", "unknown"}
+
+
+def test_a_flipped_comparison_is_not_called_the_same() -> None:
+    """0 becomes 4e-34, so the ReLU is on; but pooling chose another, and its gradient is 0."""
+    net = Net(nn.Conv2d(1, 1, 3), lambda h: functional.max_pool2d(torch.relu(h), 2))
+    torch.manual_seed(1)
+    x = torch.randn(1, 1, 6, 6)
+    out = torch.relu(net.first(x))[0, 0]
+    place = next(
+        (r, c)
+        for r in range(4)
+        for c in range(4)
+        if out[r, c] == 0
+        and out[r // 2 * 2 : r // 2 * 2 + 2, c // 2 * 2 : c // 2 * 2 + 2].max() > 0
+    )
+    run = struck(net, x, "relu*1:0", "set", value=4e-34, elements={"index": [0, 0, *place]})
+    masked = masked_in(run)
+    assert masked["max_pool2d_with_indices*1:0"] == "pooling"
+    assert masked["threshold_backward*1:0"] == "multiplication by zero"
+
+
+def test_an_element_in_no_window_is_not_read() -> None:
+    """5 x 5 pooled by 2 leaves the last row and column out, however large they are."""
+    net = Net(nn.Conv2d(1, 1, 3), lambda h: functional.max_pool2d(h, 2))
+    run = struck(
+        net,
+        torch.randn(1, 1, 7, 7),
+        "convolution*1:0",
+        "set",
+        value=1e6,
+        elements={"index": [0, 0, 4, 4]},
+    )
+    assert masked_in(run)["max_pool2d_with_indices*1:0"] == "selection"
+
+
+def test_a_zero_that_is_divided_stays_zero() -> None:
+    """0 / b is 0 for every b."""
+    net = Net(linear(), lambda h: torch.relu(h - 100) / (X.abs().sum(1, keepdim=True) + 1))
+    run = struck(net, X, "add*1:0", "scale", factor=8.0)
+    assert masked_in(run)["div*1:0"] == "multiplication by zero"
+
+
+def test_a_value_in_range_is_not_clipped_in_the_backward() -> None:
+    """relu6 of 1.2 and of 1.7 has the slope 1."""
+    net = Net(linear(), lambda h: functional.relu6(h * 0.01 + 2))
+    run = struck(net, X, "add*1:0", "add", torch.sum, value=0.5, elements={"index": 0})
+    assert masked_in(run)["hardtanh_backward*1:0"] == "comparison"
+
+
+def test_no_gradient_is_not_saturation() -> None:
+    """tanh is not saturated at -0.8: what comes in at column 0 is 0."""
+    mask = torch.tensor([0.0, 1.0, 1.0])
+    net = Net(linear(), lambda h: torch.tanh(h) * mask)
+    run = struck(net, X, "tanh*1:0", "add", torch.sum, value=0.5, elements={"index": [0, 0]})
+    assert masked_in(run)["tanh_backward*1:0"] == "multiplication by zero"
+
+
+def test_another_condition_is_no_mask() -> None:
+    """Both branches are 1, whichever the condition takes."""
+    net = Net(linear(), lambda h: torch.where(h > 0, h * 0 + 1, h * 0 + 1))
+    run = struck(net, X, "gt*1:0", "bitflip", bit=0, elements={"index": 0})
+    assert masked_in(run)["where*1:0"] == "unknown"
 
 
 def test_squares_drop_signs() -> None:
