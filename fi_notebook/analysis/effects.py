@@ -25,7 +25,15 @@ import numpy as np
 from fi_notebook.core.run import EFFECTS
 from fi_notebook.core.trace import Trace
 
-__all__ = ["NONFINITE", "SHAPE_ONLY", "assign_effects", "growths", "nonfinite", "producers"]
+__all__ = [
+    "NONFINITE",
+    "SHAPE_ONLY",
+    "assign_effects",
+    "growths",
+    "nonfinite",
+    "producers",
+    "worst_input",
+]
 
 SHAPE_ONLY = frozenset(
     [
@@ -86,7 +94,7 @@ def assign_effects(
     seen = ~np.isnan(columns["relative_l2"][made])
     unknown = differs & ~(seen & columns["exact"][made])
     measures = {"differs": differs, "bad": bad, "distance": distance, "unknown": unknown}
-    into = {name: _worst_input(faulty, rows, values)[call] for name, values in measures.items()}
+    into = {name: worst_input(faulty, rows, values)[call] for name, values in measures.items()}
     known = ~unknown & (into["unknown"] == 0)
     larger = _exceeds(bad, distance, into["bad"], into["distance"], growth)
     smaller = _exceeds(into["bad"], into["distance"], bad, distance, growth)
@@ -120,8 +128,8 @@ def growths(faulty: Trace, columns: dict[str, np.ndarray]) -> np.ndarray:
     call = faulty.site_columns["call"][rows]
     _, distance = _error(columns, made)
     unknown = ~(columns["equal"] | columns["exact"])[made]
-    into = _worst_input(faulty, rows, distance)[call]
-    known = ~unknown & (_worst_input(faulty, rows, unknown)[call] == 0)
+    into = worst_input(faulty, rows, distance)[call]
+    known = ~unknown & (worst_input(faulty, rows, unknown)[call] == 0)
     with np.errstate(divide="ignore", invalid="ignore"):
         factors[made] = np.where(known & (into > 0) & (distance > 0), distance / into, np.nan)
     return factors
@@ -140,8 +148,17 @@ def _error(columns: dict[str, np.ndarray], made: np.ndarray) -> tuple[np.ndarray
     return bad / numel, np.nan_to_num(columns["relative_l2"][made], nan=0.0, posinf=np.inf)
 
 
-def _worst_input(trace: Trace, rows: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """The largest value among the inputs of each call; 0 where it has none."""
+def worst_input(trace: Trace, rows: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """The largest value among the inputs of each call; 0 where it has none.
+
+    Args:
+        trace: The trace.
+        rows: Rows of some of its sites; all others have 0.
+        values: One value for each of them.
+
+    Returns:
+        One value for each call.
+    """
     by_row = np.zeros(len(trace))
     by_row[rows] = values
     worst = np.zeros(trace.call_count)
@@ -170,7 +187,7 @@ def nonfinite(trace: Trace) -> np.ndarray:
     """
     columns = trace.site_columns
     bad = sum(np.maximum(columns[name], 0) for name in ("nan", "posinf", "neginf")) > 0
-    into = _worst_input(trace, np.arange(len(trace)), bad)[columns["call"]] > 0
+    into = worst_input(trace, np.arange(len(trace)), bad)[columns["call"]] > 0
     return np.select([bad & ~into, bad, into], [1, 2, 3], 0).astype(np.uint8)
 
 

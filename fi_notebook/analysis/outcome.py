@@ -13,14 +13,14 @@ of exactly 0.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from fi_notebook.analysis.course import pairs, relative
 from fi_notebook.analysis.evidence import Evidence, differences, distances
-from fi_notebook.analysis.mechanisms import deaths_words, growth_words
+from fi_notebook.analysis.mechanisms import RESIDUE, deaths_words, growth_words
 from fi_notebook.analysis.nonfinite import first_nonfinite
 from fi_notebook.analysis.outcome_course import COURSE_RULES
 from fi_notebook.analysis.tolerance import DEFAULT, Tolerance
@@ -239,7 +239,7 @@ def _changed(e: Evidence) -> Outcome:
     said = [
         _loss_words(c.loss),
         _output_words(c) if c.loss.note == NO_LOSS else "",
-        _tensor_words("gradient", c.gradients),
+        _tensor_words("gradient", c.gradients, _noise(c.gradients)),
         _end_words(e),
         growth_words(c),
     ]
@@ -255,7 +255,8 @@ def _end_words(e: Evidence) -> str:
         "buffer": c.buffers,
         "optimizer tensor": c.optimizer_state,
     }
-    kept = [_tensor_words(kind, found) for kind, found in kinds.items()]
+    noise = _noise(c.gradients)
+    kept = [_tensor_words(kind, found, noise) for kind, found in kinds.items()]
     moved = [text for text in (kept[:1] if kept[0] else kept) if text]
     if e.updated <= e.compared:
         return "; ".join(moved)
@@ -281,15 +282,30 @@ def _output_words(comparison: Comparison) -> str:
     return f"{count} of calls {agreed(len(rows), 'differ')}, the last {last}"
 
 
-def _tensor_words(kind: str, tensors: Sequence[Difference]) -> str:
+def _tensor_words(
+    kind: str, tensors: Sequence[Difference], noise: Container[str] = frozenset()
+) -> str:
+    """How many differ, and which most, but for those whose gradient is noise."""
     moved = [d for d in tensors if not d.equal]
     if not moved:
         return ""
-    worst = max(moved, key=lambda d: (_nonfinite_count(d), d.relative_l2))
+    named = [d for d in moved if d.name not in noise] or moved
+    worst = max(named, key=lambda d: (_nonfinite_count(d), d.relative_l2))
     return (
         f"{among(len(moved), len(tensors), kind)} {agreed(len(moved), 'differ')}, "
         f"most {worst.name} (relative L2 {limited(worst.relative_l2)})"
     )
+
+
+def _noise(gradients: Sequence[Difference]) -> set[str]:
+    """Gradients that are rounding noise beside the largest, as of a bias before BatchNorm.
+
+    The golden norm is at least ``max_abs / relative_l2``, and √numel times that at most.
+    """
+    moved = [d for d in gradients if not d.equal and not _nonfinite_count(d)]
+    known = [d for d in moved if 0 < d.relative_l2 < np.inf]
+    least = RESIDUE * max((d.max_abs / d.relative_l2 for d in known), default=0.0)
+    return {d.name for d in known if d.max_abs * np.sqrt(d.numel) / d.relative_l2 < least}
 
 
 def _loss_words(loss: Difference) -> str:

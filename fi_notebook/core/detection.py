@@ -1,8 +1,9 @@
 """What detectors say of a run: alarms, the bounds they were held against, false alarms.
 
     Detection("loss_spike", alarms=(Alarm(step=3, site="", value=9.1, threshold=4.6),), …)
-    detection.first          the earliest alarm of the faulty run, or None
     detection.false_alarms   what it says of the golden run, where nothing is wrong
+    detection.caught         what it says of the faulty run, and not there too of the golden one
+    detection.first          the earliest of these, or None
 
 The detectors themselves are in ``analysis/detectors.py``.
 """
@@ -68,6 +69,12 @@ class Detection:
     error: str = ""
 
     @property
+    def caught(self) -> tuple[Alarm, ...]:
+        """Alarms on the faulty run where there is none on the golden run."""
+        false = {(alarm.step, alarm.site) for alarm in self.false_alarms}
+        return tuple(alarm for alarm in self.alarms if (alarm.step, alarm.site) not in false)
+
+    @property
     def first(self) -> Alarm | None:
-        """The earliest alarm on the faulty run, or None."""
-        return self.alarms[0] if self.alarms else None
+        """The earliest alarm that was caught, or None."""
+        return next(iter(self.caught), None)

@@ -270,7 +270,7 @@ def _alarm_cells(found: Detection) -> list[str]:
         return [f"failed: {shortened(found.error, 40)}", "", "", *counts]
     first = found.first
     if first is None:
-        return ["none", "", "", *counts]
+        return ["as in golden" if found.alarms else "none", "", "", *counts]
     where = f"step {first.step}{f' at {shortened(first.site, 32)}' if first.site else ''}"
     bound = "" if np.isnan(first.threshold) else number(first.threshold)
     return [where, number(first.value), bound, *counts]

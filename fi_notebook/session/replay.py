@@ -114,7 +114,7 @@ class Replay:
             faulty.error,
             noise,
             tolerance=self.tolerance,
-            detected_by=[found.name for found in detections if found.alarms],
+            detected_by=[found.name for found in detections if found.caught],
             compared=focus,
             updated=max(len(faulty.records) - 1, 0),
         )
@@ -312,9 +312,8 @@ class Replay:
 
 def _focus(plan: FaultPlan, steps: int) -> int:
     """The first replayed step in which a fault is due; step 0 where there is none."""
-    enabled = [fault for fault in plan if fault.enabled]
-    due = (n for n in range(steps) if any(n in fault.steps for fault in enabled))
-    return next(due, 0)
+    begins = (first for fault in plan if fault.enabled for first, *_ in fault.steps.ranges)
+    return min((first for first in begins if first < steps), default=0)
 
 
 def _missed(plan: FaultPlan, results: list[StepResult]) -> Iterator[NotInjected]:

@@ -127,13 +127,20 @@ def _export(explorer: Explorer, request: Request) -> dict[str, str]:
 
 
 def _replay(explorer: Explorer, request: Request) -> None:
-    explorer.session.replay(steps=request.fields.get("steps", 1))
+    steps = request.fields.get("steps", 1)
+    if steps > _MOST_STEPS:
+        raise SessionError(
+            f"{steps:,} steps are more than the explorer replays, {_MOST_STEPS:,}; enter fewer, "
+            "or call session.replay(steps=…)"
+        )
+    explorer.session.replay(steps=steps)
 
 
 def _trace(explorer: Explorer, request: Request) -> None:
     explorer.session.trace()
 
 
+_MOST_STEPS = 100_000
 _STEPPING: dict[str, Handler] = {
     "replay": _replay,
     "trace": _trace,

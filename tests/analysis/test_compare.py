@@ -70,6 +70,20 @@ def test_a_sampled_row_says_so() -> None:
     assert not compared.columns["exact"].any()
 
 
+def test_a_sample_that_missed_the_error_does_not_hide_it() -> None:
+    """Of row 4 the sample found nothing; the norms, 1 and 101, and the largest values differ."""
+    golden, faulty = digits_step(), digits_step()
+    for trace, norm in ((golden, 1.0), (faulty, 101.0)):
+        trace.site_columns["norm"][4] = trace.site_columns["max"][4] = norm
+    measures = {name: np.zeros(len(golden)) for name in ("relative_l2", "max_abs", "exact")}
+    measures |= {"equal": np.ones(len(golden)), "changed": np.zeros(len(golden))}
+    measures["equal"][4], measures["changed"][4] = 0, 1
+    compared = build(golden, faulty, align(golden, faulty), measures, loss=EQUAL_LOSS)
+    assert compared.diverged.tolist() == [4]
+    assert compared.columns["relative_l2"][4] >= 100
+    assert compared.columns["max_abs"][4] == 100
+
+
 def test_the_hash_finds_what_statistics_cannot() -> None:
     """A row swap leaves every statistic as it was; only the hash of row 4 differs."""
     golden, faulty = digits_step(), digits_step()

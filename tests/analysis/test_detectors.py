@@ -96,7 +96,7 @@ def test_a_person_can_register_one() -> None:
         return [detectors.alarm_at_step(r, r.loss, limit) for r in observed.steps if r.loss > limit]
 
     try:
-        assert tried("own").first == Alarm(0, "", 2.0, 1.0)
+        assert tried("own").alarms[0] == Alarm(0, "", 2.0, 1.0)
         with pytest.raises(ValueError, match="there is a detector 'own' already"):
             detectors.register("own")(own)
     finally:

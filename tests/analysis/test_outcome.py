@@ -94,6 +94,22 @@ def test_nan_immediate_in_the_gradients_alone() -> None:
     assert "1 of 2 gradients holds NaN or Inf (fc.weight)" in outcome.reason
 
 
+def test_a_gradient_that_is_rounding_noise_is_not_named() -> None:
+    """Of a bias before BatchNorm, at most 2e-9 · √4 / 1.2 = 3.3e-9 beside 0.002 / 0.001 = 2; its
+    parameter, which Adam moves all the same, is not either. Where nothing else moved, it is.
+    """
+    noise = Difference("conv.bias", False, 4, 4, relative_l2=1.2, max_abs=2e-9)
+    pushed = Difference("conv.bias", False, 4, 4, relative_l2=0.5, max_abs=0.1)
+    both = comparison(SPREAD, loss=EQUAL_LOSS, gradients=(noise, MOVED), parameters=(pushed, MOVED))
+    reason = case(comparison=both).reason
+    assert "2 of 2 gradients differ, most fc.weight (relative L2 0.001)" in reason
+    assert "2 of 2 parameters differ, most fc.weight (relative L2 0.001)" in reason
+    reason = case(
+        comparison=comparison(SPREAD, loss=EQUAL_LOSS, gradients=(noise,), parameters=(MOVED,))
+    ).reason
+    assert "1 of 1 gradient differs, most conv.bias (relative L2 1.2)" in reason
+
+
 def test_nan_delayed_names_the_step() -> None:
     """The fault strikes in step 0, the loss overflows in step 3."""
     outcome = course([2, 9, 1e30, inf, nan, nan, nan, nan])

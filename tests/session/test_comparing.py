@@ -169,6 +169,33 @@ def test_a_replay_says_which_detectors_would_have_fired() -> None:
     assert "detected by: nan_guard" in said
 
 
+def test_an_infinity_that_belongs_there_is_no_detection() -> None:
+    """A causal mask is -Inf in the golden run too: its alarm is false, and stands nowhere."""
+    net = torch.nn.Linear(4, 4)
+    x = torch.randn(3, 4)
+    mask = torch.triu(torch.ones(3, 4, dtype=torch.bool), 1)
+
+    def step() -> torch.Tensor:
+        net.zero_grad()
+        scores = net(x).masked_fill(mask, -float("inf"))
+        loss = scores.softmax(-1).square().sum()
+        loss.backward()
+        return loss
+
+    session = fi.Session(step, model=net)
+    session.trace()
+    session.arm("_softmax*1:0", "scale", factor=1.01)
+    run = session.replay()
+    (found,) = [d for d in run.detections if d.name == "nan_guard"]
+    for alarms in (found.alarms, found.false_alarms):
+        assert [alarm.site for alarm in alarms] == ["masked_fill*1:0"]
+    assert found.first is None
+    assert "nan_guard" not in run.outcome.detected_by
+    assert re.search(r"nan_guard +as in golden .* 1 +1\n", text.summary(run))
+    drawn = figures.propagation(run.comparison, detections=run.detections)
+    assert not any("nan_guard" in str(trace.text) for trace in drawn.data)
+
+
 def test_a_large_finite_value_is_seen_by_the_range_guard() -> None:
     """1e4 is no Inf, but far out of the golden range of addmm*2:0."""
     run = replayed(mlp(), value=1e4)
@@ -190,7 +217,9 @@ def test_a_persons_detector_is_tried_and_its_false_alarms_are_counted(half_loss:
     (found,) = [d for d in run.detections if d.name == "half_loss"]
     assert [alarm.step for alarm in found.false_alarms] == [0, 1, 2]
     assert [bound.value for bound in found.bounds] == [0.1, 0.1, 0.1]
-    assert re.search(r"half_loss +step 0 .* 3 +3\n", text.summary(run))
+    assert found.caught == ()  # what it says of the faulty run, it says of the golden one too
+    assert "half_loss" not in run.outcome.detected_by
+    assert re.search(r"half_loss +as in golden .* 3 +3\n", text.summary(run))
     drawn = figures.training(run)
     names = [trace.name for trace in drawn.data]
     assert "bound of half_loss" in names

@@ -10,7 +10,9 @@ from torch import Tensor, nn, optim
 from torch.nn import functional
 
 from fi_notebook import Session
+from fi_notebook.core.fault import FaultPlan
 from fi_notebook.core.run import Run
+from fi_notebook.session.replay import _focus
 from tests import models, models_graph
 from tests.tools import traced
 
@@ -66,6 +68,22 @@ def eager() -> Eager:
 
 def _relative(faulty: Tensor, golden: Tensor) -> float:
     return float((faulty.double() - golden.double()).norm() / golden.double().norm())
+
+
+def test_the_step_that_is_compared_is_found_without_counting() -> None:
+    """The first of those asked for in which a fault is due; of 10¹⁵ steps at once."""
+    plan = FaultPlan.load(
+        {
+            "version": 2,
+            "faults": [
+                {"target": "relu", "model": "zero", "steps": "7-9", "enabled": False},
+                {"target": "relu", "model": "zero", "steps": "40-:10,12"},
+            ],
+        }
+    )
+    assert _focus(plan, 10**15) == 12
+    assert _focus(plan, 12) == 0
+    assert _focus(FaultPlan(), 10**15) == 0
 
 
 def test_loss_gradients_and_parameters_are_those_of_the_hand_written_step(eager: Eager) -> None:

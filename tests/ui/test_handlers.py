@@ -183,6 +183,12 @@ def test_stop_ends_a_long_replay_and_restores(page: Page, session: Session) -> N
     assert session.run is None
 
 
+def test_more_steps_than_anybody_waits_for_are_refused(page: Page) -> None:
+    """At once, and with what to do instead."""
+    page.ask("replay", 2, steps=100_001)
+    assert "100,001 steps are more than the explorer replays" in page.answer(2)["data"]["text"]
+
+
 def test_stop_drops_what_waits(page: Page) -> None:
     """A replay that had not begun is answered, and never begins."""
     release = threading.Event()

@@ -205,8 +205,8 @@ def _add_first(
 def _add_alarms(
     figure: go.Figure, comparison: Comparison, detections: Sequence[Detection], top: float
 ) -> None:
-    """Where each detector would have raised its first alarm, at the upper edge."""
-    alarms = [(d.name, a) for d in detections for a in d.alarms[:1] if a.site]
+    """Where each detector would have caught the error first, at the upper edge."""
+    alarms = [(d.name, d.first) for d in detections if d.first is not None and d.first.site]
     if not alarms:
         return
     position = np.full(len(comparison.faulty), -1)
