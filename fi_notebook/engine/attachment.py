@@ -78,7 +78,7 @@ class Attachment:
         self._entered: Entered | None = None
         self._thread = threading.get_ident()
         self._lifted: list[Transient] = []
-        self._warned = False
+        self._warned = self._outdated = False
         watch.begins.insert(0, self._on_forward)
         watch.optimizer_begins.insert(0, self._before_update)
         watch.optimizer_ends.append(self._on_update)
@@ -137,6 +137,7 @@ class Attachment:
         seen, in_place = self._sees(step), is_compiled_in_place(self._watch.table.model)
         self._watch.scope.looks_inside = seen or in_place
         if seen:
+            self._warn_of_new_modules()
             self._enter()
         elif not in_place:
             self._leave()
@@ -187,6 +188,15 @@ class Attachment:
         if not self._warned:
             self._warned = True
             logger.warning("%s", text)
+
+    def _warn_of_new_modules(self) -> None:
+        """What was put into the model since has no name here."""
+        if not self._outdated and self._watch.table.outdated:
+            self._outdated = True
+            logger.warning(
+                "modules of the model were replaced or added since this began: their calls have "
+                "no names, and faults in them may not be found; begin after the model is complete"
+            )
 
     # forks and sessions
 

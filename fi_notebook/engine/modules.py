@@ -87,6 +87,11 @@ class ModuleTable:
         return any(part in self._rows or part in self._owners for part in parts)
 
     @property
+    def outdated(self) -> bool:
+        """Whether the model has modules now that it had not when they were listed."""
+        return any(id(module) not in self._rows for module in self.model.modules())
+
+    @property
     def names(self) -> list[str]:
         """Every name of every module of the model."""
         return [name for info in self.infos[: self.loss] for name in info.names]

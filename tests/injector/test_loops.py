@@ -12,7 +12,7 @@ from torch import Tensor, nn
 import fi_notebook as fi
 from fi_notebook import Injector
 from fi_notebook.session import FaultWarning
-from tests.injector.helpers import plan, sites
+from tests.injector.helpers import lines, plan, sites
 
 TRIPLED = {"parameters": {"factor": 3}}
 Loop = Callable[[nn.Module, int], list[float]]
@@ -265,6 +265,20 @@ def test_a_sparse_result_is_not_struck_and_training_goes_on() -> None:
         optimizer.step()
     (missed,) = injector.not_injected
     assert "a tensor of layout torch.sparse_coo cannot be struck" in missed.reason
+
+
+def test_a_module_that_is_replaced_later_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    """Once: its gradient has no name for this injector."""
+    model = nn.Sequential(nn.Linear(4, 5), nn.Linear(5, 2))
+    with Injector(plan("grad:1.*", "scale", **TRIPLED), model=model):
+        model[1] = nn.Linear(5, 3)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for _ in range(2):
+            model(torch.ones(2, 4)).sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    said = [line for line in lines(caplog) if "were replaced or added since this began" in line]
+    assert len(said) == 1
 
 
 def _foreach(config: dict[str, Any] | None = None) -> list[Tensor]:
