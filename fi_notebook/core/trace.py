@@ -269,7 +269,7 @@ class Trace:
             module: Module filter: the module and everything below; globs.
             phase: One phase or several.
             code: Source line such as ``run.py[83]``; any frame of the stack.
-            parameter: Name of the parameter that the call works on.
+            parameter: Parameter whose gradient it stores, or that the optimizer updates by it.
 
         Returns:
             The sites; none where the filters choose nothing.
