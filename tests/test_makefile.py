@@ -29,13 +29,20 @@ def _commands(target: str) -> list[str]:
 
 
 def test_the_demo_installs_what_it_shows_and_says_so() -> None:
-    """JupyterLab and pandas; no tools of tests or lint, and pip is not silent."""
+    """What the notebooks need; no tools of tests or lint, and pip is not silent."""
     commands = _commands("demo")
     installs = [command for command in commands if " install " in command]
-    assert installs[-1].endswith('--editable ".[pandas,lab]"')
+    assert installs[-1].endswith('--editable ".[lab]"')
     assert not any("--quiet" in command for command in installs)
     assert commands[-2].endswith("fi-notebook demo --no-lab")
     assert "notebooks/01_quickstart.ipynb" in commands[-1]
+
+
+def test_one_extra_brings_what_the_notebooks_import() -> None:
+    """JupyterLab, pandas for their tables and scikit-learn for their digits."""
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    lab = text.partition("\nlab = [")[2].partition("\n]\n")[0]
+    assert all(f'"{name}>=' in lab for name in ("jupyterlab", "pandas", "scikit-learn"))
 
 
 def test_the_tests_install_everything() -> None:

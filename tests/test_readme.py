@@ -45,7 +45,9 @@ def test_its_python_runs(
     report = names["injector"].report()
     names["injector"].close()
     assert report.startswith("1 injection, training came to step 0")
-    assert "f1 struck relu*2:0" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "f1 struck relu*2:0" in printed
+    assert "training: 7 sites, up to step 19; max" in printed
     assert json.loads((tmp_path / "injector.json").read_text())["version"] == 2
     assert (tmp_path / "report.html").is_file()
 

@@ -21,6 +21,7 @@ import numpy as np
 
 from fi_notebook.campaign.journal import Row
 from fi_notebook.campaign.statistics import CONFIDENCE, Contrast, Rate, contrasts, rates
+from fi_notebook.core.frames import pandas
 from fi_notebook.core.run import OUTCOMES
 from fi_notebook.core.words import counted
 from fi_notebook.errors import did_you_mean
@@ -120,18 +121,22 @@ class Results:
         ``way`` is ``slice`` or ``replay``, ``early`` whether it ended before the step did.
         No column says which detectors would have fired or of what an error died: a slice
         takes no statistics of calls. `Campaign.open` replays a row with all of them.
-        """
-        import pandas as pd
 
-        return pd.DataFrame([flat(row) for row in self.rows])
+        Raises:
+            ModuleNotFoundError: pandas is not installed.
+        """
+        return pandas().DataFrame([flat(row) for row in self.rows])
 
     def rates_to_pandas(self, by: str = "all", confidence: float = CONFIDENCE) -> pd.DataFrame:
-        """`rates` as a table."""
-        import pandas as pd
+        """`rates` as a table.
 
+        Raises:
+            ModuleNotFoundError: pandas is not installed.
+        """
+        frame = pandas().DataFrame
         found = self.rates(by, confidence)
         names = ("group", "outcome", "count", "n", "rate", "low", "high")
-        return pd.DataFrame(
+        return frame(
             [[getattr(rate, name) for name in names] for rate in found], columns=list(names)
         )
 

@@ -1,6 +1,6 @@
 """Rates with intervals: how many injections, how sure, and how far two campaigns differ.
 
-    sample_size(1_000_000, margin=0.05)        384   (Leveugle et al., 2009)
+    sample_size(1_000_000, margin=0.05)        385   (Leveugle et al., 2009, rounded up)
     wilson(5, 1000)                            (0.0021, 0.0117)
     newcombe(30, 100, 12, 100)                 interval of the difference 0.18
 
@@ -48,6 +48,9 @@ def sample_size(
 ) -> int:
     """How many injections give an interval of this margin (Leveugle et al., 2009).
 
+    Rounded up, so that the margin holds: 384 of a million give ± 5.0001 %, 385 give
+    ± 4.9936 %. The published tables round to the nearest number.
+
     Args:
         population: How many faults there are to choose from.
         margin: Half the width of the interval, such as 0.05.
@@ -63,7 +66,7 @@ def sample_size(
             "and margin and p between 0 and 1"
         )
     spread = _t(confidence) ** 2 * p * (1 - p)
-    return round(population / (1 + margin**2 * (population - 1) / spread))
+    return math.ceil(population / (1 + margin**2 * (population - 1) / spread))
 
 
 def margin_of(n: int, population: int, *, confidence: float = CONFIDENCE, p: float = 0.5) -> float:

@@ -15,6 +15,7 @@ import numpy as np
 
 from fi_notebook.core.detection import Detection
 from fi_notebook.core.fault import FaultPlan
+from fi_notebook.core.frames import pandas
 from fi_notebook.core.injection import Injection, NotInjected
 from fi_notebook.core.lookup import described, make_sites
 from fi_notebook.core.masking import MECHANISMS
@@ -229,9 +230,12 @@ class Comparison:
         return MECHANISMS[int(self.columns["mechanism"][row])]
 
     def to_pandas(self) -> pd.DataFrame:
-        """One row per site: where it is, measures of what is finite in both, new NaN and Inf."""
-        import pandas as pd
+        """One row per site: where it is, measures of what is finite in both, new NaN and Inf.
 
+        Raises:
+            ModuleNotFoundError: pandas is not installed.
+        """
+        frame = pandas().DataFrame  # before the work: it may not be installed
         golden, faulty = self.columns["golden"], self.columns["faulty"]
         first, second = described(self.golden), described(self.faulty)
         names = ("site", "phase", "module", "op", "call", "output")
@@ -240,7 +244,7 @@ class Comparison:
         measures = {k: v for k, v in self.columns.items() if k not in NOT_MEASURED}
         where = {name: _either(first[name], golden, second[name], faulty) for name in names}
         judged = {"effect": effects, "mechanism": mechanisms, "growth": self.columns["growth"]}
-        return pd.DataFrame({**where, **judged, **measures})
+        return frame({**where, **judged, **measures})
 
 
 def _either(

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from fi_notebook.core import lookup
+from fi_notebook.core import frames, lookup
 from fi_notebook.core.match import CodeFilter
 from fi_notebook.core.site import Frame, Site, Target
 from fi_notebook.core.stats import STATISTICS, TensorStats
@@ -269,7 +269,7 @@ class Trace:
             module: Module filter: the module and everything below; globs.
             phase: One phase or several.
             code: Source line such as ``run.py[83]``; any frame of the stack.
-            parameter: Name of the parameter that the call works on.
+            parameter: Parameter whose gradient it stores, or that the optimizer updates by it.
 
         Returns:
             The sites; none where the filters choose nothing.
@@ -325,12 +325,12 @@ class Trace:
         """One row per site: where it is, what it is, and its statistics.
 
         Returns:
-            The table; its columns are named ``site``, ``phase``, ``module``, ``op``, ``call``
-            ….
-        """
-        import pandas as pd
+            The table; its columns are named ``site``, ``phase``, ``module``, ``op`` ….
 
-        return pd.DataFrame(lookup.described(self))
+        Raises:
+            ModuleNotFoundError: pandas is not installed.
+        """
+        return frames.pandas().DataFrame(lookup.described(self))
 
     def save(self, path: str | Path) -> None:
         """Write the trace to a file, whole or not at all.

@@ -27,7 +27,7 @@ __all__ = ["catalogue", "effect"]
 
 SAMPLE = (1.0, -2.5, 0.0, 3e-4)
 EARLIER = (0.5, -1.0, 0.25, 2e-4)
-"""What the documentation takes as the previous value, or as an input, for call models."""
+"""What the documentation takes as the value before, or as an input, for call models."""
 
 RANKS = 4
 REDUCED = {
@@ -46,10 +46,12 @@ HEAD = """# Fault models
 
 Written from the registry by `python -m fi_notebook.faults.catalogue`; do not edit.
 
-Effects are on `[1.0, -2.5, 0.0, 3e-4]`, all elements, seed 0. Bits count from 0, the least
-significant. Call models are shown with `[0.5, -1.0, 0.25, 2e-4]` as the previous value or as
-the input; collectives as a sum over four ranks that all hold the sample (clean: four times the
-sample; a stale contribution is taken as zeros).
+Effects are on the sample `[1.0, -2.5, 0.0, 3e-4]`, all elements, seed 0. Bits count from 0, the
+least significant. Call models are shown with `[0.5, -1.0, 0.25, 2e-4]` as the value before or as
+the input: `skip_update` and `duplicate` strike an `add_` that made the sample of it, so that a
+second one adds the same once more. Collectives are shown as a sum over four ranks that all hold
+the sample (clean: four times the sample; a stale contribution is taken as zeros). `swap_rows`,
+which needs two rows, takes the sample as 2 × 2.
 
 In code: `session.arm(site, "scale", factor=1.5)`, or on a tensor by itself
 `fi.faults.apply(tensor, "scale", factor=1.5)`. In `injector.json`:
@@ -142,7 +144,9 @@ def effect(model: FaultModel, dtype: torch.dtype) -> str:
     if model.name == "swap_rows":
         sample = sample.view(2, 2)
     earlier = torch.tensor(EARLIER, dtype=torch.float32, device="cpu").to(dtype).view(sample.shape)
-    given = Context(inputs=(earlier,), previous=earlier)
+    twice = sample + (sample - earlier)  # what a second in-place addition leaves
+    previous = twice if model.name == "duplicate" else earlier
+    given = Context(inputs=(earlier,), previous=previous)
     parameters = dict(model.example)
     try:
         corruption = corrupt(sample, model.name, parameters, "all", generator(0), given)
@@ -152,7 +156,8 @@ def effect(model: FaultModel, dtype: torch.dtype) -> str:
             parameters["bit"] = 4
         corruption = corrupt(sample, model.name, parameters, "all", generator(0), given)
     note = "" if parameters == model.example else f" with `{_call(model, parameters)}`"
-    return _shown(corruption.after) + note
+    shape = " of the sample as 2 × 2" if sample.dim() == 2 else ""
+    return _shown(corruption.after) + shape + note
 
 
 def _shown(values: torch.Tensor) -> str:

@@ -80,7 +80,7 @@ _DECLARED = (
         "call",
         ("collective",),
         (RANK,),
-        "Sends what one rank contributed to the previous collective of this site again.",
+        "Sends again what one rank computed for the previous collective of this site.",
         example={"rank": 2},
     ),
     FaultModel(

@@ -1,6 +1,6 @@
 """Fault models of right values in the wrong place or at the wrong time.
 
-    stale           this site's value in the previous call or step (a call model)
+    stale           what was computed for this site in the step or call before (a call model)
     wrong_address   the value of another element of the same tensor, drawn
     shift(by=1)     the value of an element some places before
     swap_rows       two rows of the tensor as a matrix change places
@@ -58,7 +58,7 @@ def taken_from(source: torch.Tensor | None, ctx: Context, name: str) -> torch.Te
 
 @register("stale", group="wrong data", needs=("previous",), integers=MOVES, source=STALE)
 def stale(_values: torch.Tensor, ctx: Context) -> torch.Tensor:
-    """Replaces values by those that this site had in the previous call or step."""
+    """Replaces values by those computed for this site in the step before, else the call before."""
     return taken_from(ctx.previous, ctx, "stale")
 
 

@@ -22,6 +22,7 @@ from torch.optim import Optimizer
 
 from fi_notebook.analysis.watched import alerts
 from fi_notebook.core.fault import texts
+from fi_notebook.core.frames import pandas
 from fi_notebook.core.site import Site, Target
 from fi_notebook.core.stats import STATISTICS
 from fi_notebook.core.steps import Steps
@@ -151,9 +152,12 @@ class Watching:
         return self._training.closed
 
     def to_pandas(self) -> pd.DataFrame:
-        """One row per run, site and step, golden runs first."""
-        import pandas as pd
+        """One row per run, site and step, golden runs first.
 
+        Raises:
+            ModuleNotFoundError: pandas is not installed.
+        """
+        pd = pandas()
         goldens, current = self.golden, self.current
         numbers = [f" {n}" for n in range(1, len(goldens) + 1)] if len(goldens) > 1 else [""]
         named = [(f"golden{n}", run) for n, run in zip(numbers, goldens)]

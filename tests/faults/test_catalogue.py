@@ -33,6 +33,19 @@ def test_an_effect_is_computed() -> None:
     assert effect(flip, torch.bfloat16).endswith("with `bitflip(bit=14)`")
 
 
+def test_a_second_update_adds_what_the_first_did() -> None:
+    """0.5 became 1 by one update of 0.5, so two make 1.5; skipped, it stays 0.5."""
+    twice, skipped = (faults.get(name) for name in ("duplicate", "skip_update"))
+    assert effect(twice, torch.float32) == "`[1.5, -4, -0.25, 0.0004]`"
+    assert effect(skipped, torch.float32) == "`[0.5, -1, 0.25, 0.0002]`"
+
+
+def test_swapped_rows_are_shown_on_a_matrix() -> None:
+    """[[1, -2.5], [0, 3e-4]] with its rows swapped; the sample as it stands has one row."""
+    swapped = effect(faults.get("swap_rows"), torch.float32)
+    assert swapped == "`[0, 0.0003, 1, -2.5]` of the sample as 2 × 2"
+
+
 def test_the_page_is_written_by_one_command(tmp_path: Path) -> None:
     """As CI does it."""
     page = tmp_path / "page.md"
