@@ -6,7 +6,7 @@
 
 The excess of a step is ``(faulty - golden) / |golden|``, where a golden loss counts as
 at least its mean over the steps, so that a loss that ends near zero does not make every
-rounding a catastrophe.
+rounding a catastrophe. All are of the steps from the strike on.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ class Tolerance:
             one and still be within noise.
         spike: Share of the golden loss by which the loss must rise to have a spike.
         sudden: In how many steps a spike must rise; slower growth is none.
-        final: Share of the replayed steps, from the end, whose mean is the final loss.
+        final: Share of the steps from the strike on, from the end, whose mean is the final loss.
         metric: Share by which a metric of ``evaluate`` may be worse.
         lower_is_better: Metrics with any of these words in their name get better as
             they fall; all others get better as they grow.
