@@ -140,9 +140,10 @@ def _file(request: Request, sample: str) -> Path:
     if not name:
         raise SessionError(f"no file is named; type a name such as {sample}")
     path = Path(name)
-    if path.exists() and not path.is_file():
-        what = "a folder" if path.is_dir() else "no plain file"
-        raise SessionError(f"{path} is {what}; type the name of a file such as {sample}")
+    folder = path.is_dir() or name.endswith("/")
+    if folder or (path.exists() and not path.is_file()):
+        what = "a folder" if folder else "no plain file"
+        raise SessionError(f"{name} is {what}; type the name of a file such as {sample}")
     return path
 
 

@@ -18,7 +18,7 @@ test("one element is read as Python reads it: coordinates, brackets, a flat inde
 test("what is no index is refused with what would be one", () => {
   const read = (text) => elementIndex(text, [6, 8, 4, 4]);
   refused(read, ["abc", "0,3", "0, 3, 1, 2, 0", "1.0", "1e0", "0x1", "0;3;1;2", "[5]", "--1", "0, , 1, 2", "٣"],
-    /type 4 indices such as 0, 0, 0, 0, or a flat index such as 0$/);
+    /type 4 indices such as 0, 0, 0, 0, or a flat index from 0 to 767$/);
   refused(read, ["999, 0, 0, 0", "-7,0,0,0"], /dimension 0 is 0 to 5, or negative from the end$/);
   refused(read, ["768", "-769", "99999999999999999999"], /the flat index is 0 to 767/);
   refused(read, ["[[0,3,1,2]]", "[[0, 3, 1, 2], [1, 0, 0, 0]]"], /one element only/);

@@ -31,8 +31,8 @@ def wrong(page: Page) -> list[str]:
     ("text", "said"),
     [
         ("999,0,0,0", "dimension 0 is 0 to 5, or negative from the end"),
-        ("abc", "type 4 indices such as 0, 0, 0, 0, or a flat index such as 0"),
-        ("0,3", "type 4 indices such as 0, 0, 0, 0, or a flat index such as 0"),
+        ("abc", "type 4 indices such as 0, 0, 0, 0, or a flat index from 0 to 767"),
+        ("0,3", "type 4 indices such as 0, 0, 0, 0, or a flat index from 0 to 767"),
         ("768", "the flat index is 0 to 767, or negative from the end"),
         ("", ""),
     ],

@@ -209,6 +209,7 @@ def test_a_plan_is_replaced_by_the_plan(page: Page, session: Session, tmp_path: 
         ("", "no file is named; type a name such as"),
         ("  \t", "no file is named"),
         (".", "a folder"),
+        ("x/", "a folder"),
     ],
 )
 def test_a_name_that_is_none_is_told(

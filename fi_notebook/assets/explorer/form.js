@@ -54,12 +54,10 @@ function markProblems(fields, problems) {
   }
 }
 
-let described = 0;
-
 /** A field that says below itself what is wrong with it; `name` is that of the problem.
  * @param {string} name @param {string} label @param {any} control @param {string} [hint] */
 function checked(name, label, control, hint) {
-  const id = `fi-wrong${described += 1}`;
+  const id = `fi${Math.random().toString(36).slice(2)}`; // a page may hold many widgets
   control.setAttribute("aria-describedby", id);
   return h("div.checked", { "data-field": name }, field(label, control, hint), h("div.wrong", { id }));
 }

@@ -40,7 +40,8 @@ async function previewed(store, row) {
  * @param {Store} store @param {number} row @param {Record<string, any>} request */
 function armedAs(store, row, request) {
   const { justArmed } = store.ui;
-  const still = justArmed?.row === row && !edited(store) && store.plan.faults.some((each) => each.id === justArmed.fault);
+  const still = justArmed?.row === row && !edited(store)
+    && store.plan.faults.some((each) => each.id === justArmed.fault && each.code === justArmed.code);
   return still && justArmed.request === JSON.stringify(request) ? { fault: justArmed.fault, site: justArmed.site } : null;
 }
 

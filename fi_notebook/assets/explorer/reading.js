@@ -188,7 +188,7 @@ export function elementIndex(given, shape) {
   const size = shape.reduce((a, b) => a * b, 1);
   const zeros = shape.map(() => 0).join(", ");
   const wanted = !shape.length ? "a scalar has one element: type [] or 0" : shape.length === 1 ? "type an index such as 0"
-    : `type ${shape.length} indices such as ${zeros}, or a flat index such as 0`;
+    : `type ${shape.length} indices such as ${zeros}, or a flat index from 0 to ${size - 1}`;
   const { parts, inner } = listed(text);
   if (!size) refuse(text, "the tensor has no element");
   if (/^[[(]{2}/.test(text.replace(/\s/g, ""))) refuse(text, `one element only; several stand in a plan or in Python; ${wanted}`);

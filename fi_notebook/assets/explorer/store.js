@@ -276,7 +276,8 @@ export class Store {
       const asked = { ...request, ...inPlace(this) };
       const fault = await this.ask("arm", asked);
       this.ui.editing = null;
-      this.ui.justArmed = { row, fault, site: asked.site, request: JSON.stringify(request) };
+      const code = this.plan.faults.find((each) => each.id === fault)?.code;
+      this.ui.justArmed = { row, fault, code, site: asked.site, request: JSON.stringify(request) };
       this.done();
       this.changed("fault");
       return fault;
