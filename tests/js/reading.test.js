@@ -17,7 +17,7 @@ test("one element is read as Python reads it: coordinates, brackets, a flat inde
 
 test("what is no index is refused with what would be one", () => {
   const read = (text) => elementIndex(text, [6, 8, 4, 4]);
-  refused(read, ["abc", "0,3", "0, 3, 1, 2, 0", "1.0", "1e0", "0x1", "0;3;1;2", "[5]", "--1", "0, , 1, 2", "٣"],
+  refused(read, ["abc", "0,3", "0, 3, 1, 2, 0", "1.0", "1e0", "0x1", "0;3;1;2", "[5]", "--1", "0, , 1, 2", "[0, 3, 1, 2)", "5,", ",", "٣"],
     /type 4 indices such as 0, 0, 0, 0, or a flat index from 0 to 767$/);
   refused(read, ["999, 0, 0, 0", "-7,0,0,0"], /dimension 0 is 0 to 5, or negative from the end$/);
   refused(read, ["768", "-769", "99999999999999999999"], /the flat index is 0 to 767/);
@@ -76,6 +76,11 @@ test("each selection takes what its box says", () => {
   assert.deepEqual([of("run", "16"), of("strided", "{'period': 32, 'offset': 3}"), of("where", "> 0.5"), of("where", '"nan"'), of("top", "5")],
     [16, { period: 32, offset: 3 }, "> 0.5", "nan", 5]);
   assert.deepEqual([of("fraction", "0.01"), of("fraction", "{'fraction': 0.01}"), of("count", "0")], [0.01, 0.01, 0]);
+});
+
+test("a slice that Python refuses is refused", () => {
+  refused((text) => elementsOf("slice", text), ["0, ", "x", "1:2:0", "1::-0", "..., 0, ...", "1 2", "0x1"]);
+  assert.equal(elementsOf("slice", "::10, 1:2:03").slice, "::10, 1:2:03");
 });
 
 test("a refused selection says what to type in this box, not what to write in Python", () => {

@@ -62,20 +62,23 @@ function anyNumber(text, wanted) {
   return word.toLowerCase() === "nan" ? "nan" : `${sign.replace("+", "")}inf`;
 }
 
-/** The parts of a list, with its brackets or without. @param {string} text */
+/** The parts of a list, and whether it is one: by its brackets, or a comma at its end.
+ * @param {string} text */
 function listed(text) {
-  const inner = /^[[(](.*)[\])]$/s.exec(text);
-  const parts = (inner ? inner[1] : text).split(",").map((part) => part.trim());
-  if (parts.length > 1 && !parts[parts.length - 1]) parts.pop();
-  return { parts: parts.length === 1 && !parts[0] ? [] : parts, inner: Boolean(inner) };
+  const [, square, round] = /^(?:\[(.*)\]|\((.*)\))$/s.exec(text) ?? [];
+  const inner = square ?? round ?? text;
+  const parts = inner.trim() ? inner.split(",").map((part) => part.trim()) : [];
+  const ends = parts.length > 1 && !parts[parts.length - 1];
+  if (ends) parts.pop();
+  return { parts, list: inner !== text || ends };
 }
 
 /** One whole number, or several. @param {string} text @param {string} wanted @param {bigint | null} [low] */
 function severalOf(text, wanted, low = null) {
-  const { parts, inner } = listed(text);
+  const { parts, list } = listed(text);
   if (!parts.length || parts.some((part) => !WHOLE.test(part))) refuse(text, wanted);
   const found = parts.map((part) => wholeNumber(part, wanted, low));
-  return found.length === 1 && !inner ? found[0] : found;
+  return found.length === 1 && !list ? found[0] : found;
 }
 
 /** A mapping, in JSON or as Python writes it. @param {string} text @param {string} wanted */
@@ -133,7 +136,8 @@ function lengthOf(text, wanted) {
 function sliceOf(text, wanted) {
   const bare = text.replace(/^(["'])(.*)\1$/s, "$2").trim();
   const terms = bare.replace(/^\[(.*)\]$/s, "$1").split(",");
-  return terms.every((term) => SLICE.test(term.trim()) && term.trim()) ? bare : refuse(text, wanted);
+  const fits = terms.every((term) => SLICE.test(term.trim()) && !/:[^:]*:\s*-?0+\s*$/.test(term));
+  return fits && terms.filter((term) => term.trim() === "...").length < 2 ? bare : refuse(text, wanted);
 }
 
 /** @param {string} text @param {string} wanted */
@@ -189,11 +193,11 @@ export function elementIndex(given, shape) {
   const zeros = shape.map(() => 0).join(", ");
   const wanted = !shape.length ? "a scalar has one element: type [] or 0" : shape.length === 1 ? "type an index such as 0"
     : `type ${shape.length} indices such as ${zeros}, or a flat index from 0 to ${size - 1}`;
-  const { parts, inner } = listed(text);
+  const { parts, list } = listed(text);
   if (!size) refuse(text, "the tensor has no element");
   if (/^[[(]{2}/.test(text.replace(/\s/g, ""))) refuse(text, `one element only; several stand in a plan or in Python; ${wanted}`);
   if (parts.some((part) => !WHOLE.test(part))) refuse(text, wanted);
-  if (!inner && parts.length === 1) return unflat(shape, within(text, parts[0], size, shape.length === 1 ? "the index" : "the flat index"));
+  if (!list && parts.length === 1) return unflat(shape, within(text, parts[0], size, shape.length === 1 ? "the index" : "the flat index"));
   if (parts.length !== shape.length) refuse(text, wanted);
   return parts.map((part, axis) => within(text, part, shape[axis], `dimension ${axis}`));
 }
