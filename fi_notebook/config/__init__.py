@@ -37,7 +37,7 @@ judged when the plan meets one.
 """
 
 from fi_notebook.config.forms import DIRECTIONS, VERSION
-from fi_notebook.config.plans import load, save, to_dict
+from fi_notebook.config.plans import is_plan, load, save, to_dict
 from fi_notebook.config.schema import schema
 
-__all__ = ["DIRECTIONS", "VERSION", "load", "save", "schema", "to_dict"]
+__all__ = ["DIRECTIONS", "VERSION", "is_plan", "load", "save", "schema", "to_dict"]

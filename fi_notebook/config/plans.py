@@ -27,9 +27,10 @@ from fi_notebook.core.site import Target
 from fi_notebook.core.steps import Steps
 from fi_notebook.errors import PlanError, did_you_mean
 
-__all__ = ["load", "save", "to_dict"]
+__all__ = ["is_plan", "load", "save", "to_dict"]
 
 _SHOWN_ERRORS = 8
+_LARGEST = 1 << 26  # bytes of a file that may be a plan
 _EXPECTED = {
     "tuple_type": "a list",
     "model_type": "a mapping",
@@ -37,6 +38,8 @@ _EXPECTED = {
     "invalid_key": "keys that are text",
 }
 """What was expected, where pydantic says it in words of Python."""
+_SIGNS = {"faults", "targets", "error_type"}
+"""Keys that a plan has and hardly any other file."""
 _FIRST = ("extra_forbidden",)  # an unknown key explains what is missing
 _FormT = TypeVar("_FormT", bound=Form)
 
@@ -66,6 +69,24 @@ def save(plan: FaultPlan, path: str | Path) -> None:
     text = json.dumps(to_dict(plan), indent=2) + "\n"
     with written_whole(path) as file:
         file.write(text.encode())
+
+
+def is_plan(path: str | Path) -> bool:
+    """Whether a file looks like a plan: a JSON object with a plan's keys and no others.
+
+    A plan that cannot be loaded here, such as one with a fault model of your own that is not
+    registered, is one too.
+
+    Args:
+        path: The file.
+    """
+    path = Path(path)
+    try:
+        source = _read(path) if path.stat().st_size <= _LARGEST else None
+    except (PlanError, OSError):
+        return False
+    known = {*PlanForm.model_fields, *FirstForm.model_fields}
+    return isinstance(source, dict) and set(source) <= known and bool(set(source) & _SIGNS)
 
 
 def to_dict(plan: FaultPlan) -> dict[str, Any]:

@@ -31,6 +31,9 @@ __all__ = [
     "selections",
 ]
 
+LOWEST: Final = -(1 << 62)
+"""The least that a negative index can be, whatever the tensor."""
+
 Shape = tuple[int, ...]
 Indices = torch.Tensor | None
 
@@ -151,14 +154,15 @@ def _names() -> str:
 
 
 def whole(name: str, value: Any, low: int, what: str) -> int:
-    """A whole number of at least ``low``, as the argument of a selection.
+    """A whole number of at least ``low``, as the argument of a selection; `LOWEST` goes unsaid.
 
     Raises:
         FaultError: It is not one.
     """
     if isinstance(value, bool) or not hasattr(value, "__index__") or int(value) < low:
+        least = "" if low == LOWEST else f" of at least {low}"
         raise FaultError(
-            f"elements {{{name!r}: {value!r}}}: expected {what}, a whole number of at least {low}"
+            f"elements {{{name!r}: {value!r}}}: expected {what}, a whole number{least}"
         )
     return int(value)
 

@@ -22,6 +22,7 @@ import torch
 from fi_notebook.core.words import counted
 from fi_notebook.errors import FaultError
 from fi_notebook.faults.elements import (
+    LOWEST,
     Indices,
     Selection,
     Shape,
@@ -32,8 +33,6 @@ from fi_notebook.faults.elements import (
 from fi_notebook.faults.select_by_draw import draw_number
 
 __all__ = ["grid", "wrapped"]
-
-LOWEST = -(1 << 62)
 
 
 def wrapped(what: str, index: int, size: int) -> int:

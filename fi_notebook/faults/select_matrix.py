@@ -20,6 +20,7 @@ import torch
 from fi_notebook.core.words import counted
 from fi_notebook.errors import FaultError
 from fi_notebook.faults.elements import (
+    LOWEST,
     Indices,
     Selection,
     Shape,
@@ -28,7 +29,7 @@ from fi_notebook.faults.elements import (
     whole,
 )
 from fi_notebook.faults.select_by_draw import draw_number
-from fi_notebook.faults.select_by_place import LOWEST, grid, wrapped
+from fi_notebook.faults.select_by_place import grid, wrapped
 
 __all__ = ["matrix_shape"]
 

@@ -175,17 +175,35 @@ def fault_payload(fault: Fault) -> dict[str, Any]:
         "text": str(fault),
         "target": str(fault.target),
         "model": fault.model,
-        "parameters": dict(fault.parameters),
+        "parameters": _exactly(dict(fault.parameters)),
         "elements": fault.elements if isinstance(fault.elements, str) else dict(fault.elements),
         "steps": str(fault.steps),
-        "seed": fault.seed,
+        "seed": _exactly(fault.seed),
         "scope": fault.scope,
         "probability": fault.probability,
-        "times": fault.times,
+        "times": _exactly(fault.times),
         "micro_batches": None if fault.micro_batches is None else str(fault.micro_batches),
         "ranks": None if fault.ranks is None else str(fault.ranks),
         "enabled": fault.enabled,
+        "filters": _filters(fault),
     }
+
+
+def _filters(fault: Fault) -> dict[str, list[str]]:
+    """The filters that a fault has, by name."""
+    given = {"phases": fault.phases or None, "modules": fault.modules, "code": fault.code or None}
+    return {
+        name: list(map(shortened, chosen)) for name, chosen in given.items() if chosen is not None
+    }
+
+
+def _exactly(value: Any) -> Any:
+    """A value whose whole numbers a page reads as they are: as text from 2**53 on."""
+    if isinstance(value, dict):
+        return {name: _exactly(each) for name, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_exactly(each) for each in value]
+    return str(value) if isinstance(value, int) and abs(value) >= 1 << 53 else value
 
 
 def plan_payload(plan: FaultPlan, trace: Trace | None = None) -> list[dict[str, Any]]:

@@ -106,7 +106,8 @@ def arm_line(fault: Fault) -> str:
     if fault.elements != "all":
         given["elements"] = fault.elements
     given |= {"steps": str(fault.steps), "seed": fault.seed}
-    optional = {"scope": "value", "probability": 1.0, "times": None}
+    optional: dict[str, Any] = {"scope": "value", "probability": 1.0, "times": None}
+    optional |= {"modules": None, "code": (), "phases": ()}
     given |= {k: getattr(fault, k) for k, v in optional.items() if getattr(fault, k) != v}
     sets = {"micro_batches": fault.micro_batches, "ranks": fault.ranks}
     given |= {name: str(chosen) for name, chosen in sets.items() if chosen is not None}

@@ -11,8 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fi_notebook import config
 from fi_notebook.core.fault import Fault
-from fi_notebook.errors import SessionError
+from fi_notebook.errors import PlanError, SessionError
 from fi_notebook.session import SessionCancelled
 from fi_notebook.ui import inspecting, publish, sweeps
 from fi_notebook.ui.messages import Request
@@ -111,19 +112,44 @@ def _stop(explorer: Explorer, request: Request) -> None:
 
 
 def _save(explorer: Explorer, request: Request) -> dict[str, str]:
-    path = Path(request.fields["path"])
+    """Save the plan; what is in its place and no plan stays: a box is easily mistyped."""
+    path = _file(request, "injector.json")
+    if path.exists() and not config.is_plan(path):
+        raise PlanError(
+            f"{path} is there already and is no plan, so it was kept; type another name, or "
+            "delete it first"
+        )
     explorer.session.plan.save(path)
-    return {"path": str(path)}
+    return _saved(path)
 
 
-def _load(explorer: Explorer, request: Request) -> int:
-    return len(explorer.session.load_plan(Path(request.fields["path"])))
+def _load(explorer: Explorer, request: Request) -> dict[str, Any]:
+    path = _file(request, "injector.json")
+    return {"path": str(path), "faults": len(explorer.session.load_plan(path))}
 
 
 def _export(explorer: Explorer, request: Request) -> dict[str, str]:
-    path = Path(request.fields["path"])
+    path = _file(request, "fi-report.html")
     explorer.session.save_html(path)
-    return {"path": str(path)}
+    return _saved(path)
+
+
+def _file(request: Request, sample: str) -> Path:
+    """The file that a request names, without blanks around it."""
+    name = request.fields["path"].strip()
+    if not name:
+        raise SessionError(f"no file is named; type a name such as {sample}")
+    path = Path(name)
+    folder = path.is_dir() or name.endswith("/")
+    if folder or (path.exists() and not path.is_file()):
+        what = "a folder" if folder else "no plain file"
+        raise SessionError(f"{name} is {what}; type the name of a file such as {sample}")
+    return path
+
+
+def _saved(path: Path) -> dict[str, str]:
+    """What was saved: the name as it was given, and where that is."""
+    return {"path": str(path), "whole": str(path.resolve())}
 
 
 def _replay(explorer: Explorer, request: Request) -> None:

@@ -10,9 +10,12 @@ Preview and arm make the same fault, so what is previewed is what is armed.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from fi_notebook import faults
 from fi_notebook.core.fault import Fault, FaultPlan
 from fi_notebook.core.site import Target
 from fi_notebook.core.steps import Steps
@@ -79,8 +82,9 @@ def preview(explorer: Explorer, request: Request) -> dict[str, Any]:
     row = _row(explorer, request)
     tensor = _kept(explorer, row)
     if tensor is None:
-        return {"note": warning or "the fault fits; its values are not kept"}
-    return values.preview(tensor, fault, golden.site(row)) | ({"note": warning} if warning else {})
+        return {"fault": fault.id, "note": warning or "the fault fits; its values are not kept"}
+    found = values.preview(tensor, fault, golden.site(row))
+    return found | {"fault": fault.id} | ({"note": warning} if warning else {})
 
 
 def _fault(session: Session, request: Request) -> Fault:
@@ -88,7 +92,9 @@ def _fault(session: Session, request: Request) -> Fault:
     fields = dict(request.fields)
     fields.pop("row", None)
     edited = fields.pop("fault", None)
-    read = {name: Steps.parse(fields.pop(name)) for name in _STEPS if name in fields}
+    read: dict[str, Any] = {n: Steps.parse(fields.pop(n)) for n in _STEPS if n in fields}
+    read |= {name: _exact(fields.pop(name)) for name in _WHOLE if name in fields}
+    read["parameters"] = _parameters(fields["model"], fields.pop("parameters"))
     target = Target.parse(fields.pop("site"))
     given: dict[str, Any] = {"steps": Steps.parse(0)} | read | fields
     fault = Fault(session.next_id, target, **given)
@@ -112,6 +118,25 @@ def _in_place(plan: FaultPlan, name: str, fault: Fault) -> Fault:
 
 
 _STEPS = ("steps", "micro_batches", "ranks")
+_WHOLE = ("seed", "times")
+_NUMBERS = ("int", "ints", "float", "value")  # types of parameters that hold whole numbers
+
+
+def _parameters(model: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters as they are meant: whole numbers that the page sent as text are numbers."""
+    types = {each.name: each.type for each in faults.get(model).parameters}
+    return {
+        name: _exact(value) if types.get(name) in _NUMBERS else value
+        for name, value in given.items()
+    }
+
+
+def _exact(value: Any) -> Any:
+    """A whole number that was sent as text, since a page's numbers hold 53 bits only."""
+    if isinstance(value, list):
+        return [_exact(each) for each in value]
+    written = isinstance(value, str) and re.fullmatch(r"-?\d{1,400}", value, re.ASCII)
+    return int(value) if written else value
 
 
 def _golden(explorer: Explorer) -> Trace:

@@ -71,6 +71,7 @@ class Field:
 _TEXT = Field((str,))
 _NUMBER = Field((int,))
 _MAYBE_NUMBER = Field((int,), required=False)
+_MAYBE_WHOLE = Field((int, str), required=False)  # as text beyond 2**53, where a page rounds
 _MAYBE_REAL = Field((int, float), required=False)
 _MAYBE_TEXT = Field((str,), required=False)
 _MAPPING = Field((dict,))
@@ -83,10 +84,10 @@ _FAULT = {
     "parameters": _MAPPING,
     "elements": _ELEMENTS,
     "steps": _STEPS,
-    "seed": _MAYBE_NUMBER,
+    "seed": _MAYBE_WHOLE,
     "scope": _MAYBE_TEXT,
     "probability": _MAYBE_REAL,
-    "times": _MAYBE_NUMBER,
+    "times": _MAYBE_WHOLE,
     "micro_batches": _STEPS,
     "ranks": _STEPS,
 }

@@ -77,7 +77,7 @@ class Explorer:
         form.get_by_label("index of the element").fill(", ".join(map(str, element)))
         for name, value in parameters.items():
             form.get_by_label(name, exact=True).fill(str(value))
-        self.press("Arm")
+        self.root.get_by_role("button", name="Arm at ").click()
         self.tree.locator('[role="checkbox"][data-state="armed"]').first.wait_for()
 
     def set_steps(self, steps: int) -> None:

@@ -95,7 +95,7 @@ def test_what_was_clicked_strikes_headless(
     explorer.choose(SITE, view="Modules")
     explorer.arm("bitflip", element, bit=BIT)
     explorer.press("Save injector.json")
-    explorer.root.get_by_text("saved ", exact=False).first.wait_for(state="attached")
+    explorer.root.locator(".fi-state", has_text="saved injector.json").wait_for()
     path = server.notebooks / "injector.json"
     assert json.loads(path.read_text("utf-8"))
 
@@ -145,7 +145,7 @@ def test_the_report_opens_offline_and_is_searched(
     explorer.search("op:*relu*")
     rows = explorer.tree.locator(".fi-label").all_inner_texts()
     explorer.press("Save report")
-    explorer.root.get_by_text("saved fi-report.html").wait_for(state="attached")
+    explorer.root.locator(".fi-state", has_text="saved fi-report.html").wait_for()
     path = server.notebooks / "fi-report.html"
     measured("report of the quickstart", path.stat().st_size / 1e6, "MB", limit=6)
     with opened(chromium, path) as page:

@@ -52,6 +52,32 @@ def test_the_first_forms_error_types_are_fault_models(model: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("held", "known"),
+    [
+        (json.dumps(FIRST), True),
+        (json.dumps(second({})), True),
+        (json.dumps(second({"model": "one_of_my_own"})), True),
+        ('{"version": 2, "faults": []}', True),
+        ('{"version": 2}', False),
+        ('{"faults": [], "name": "x"}', False),
+        ("{}", False),
+        ("[]", False),
+        ("", False),
+        ("\x89PNG", False),
+    ],
+)
+def test_a_file_that_holds_a_plan_is_known_by_its_keys(
+    tmp_path: Path, held: str, *, known: bool
+) -> None:
+    """A plan's keys and no others, whether or not it can be loaded here."""
+    path = tmp_path / "a.json"
+    path.write_text(held)
+    assert config.is_plan(path) is known
+    assert not config.is_plan(tmp_path)
+    assert not config.is_plan(tmp_path / "none.json")
+
+
+@pytest.mark.parametrize(
     ("direction", "phases"),
     [
         ("forward", ("forward", "loss")),

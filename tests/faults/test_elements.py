@@ -66,6 +66,7 @@ def test_every_selection_of_the_design_is_there() -> None:
         ({"fraction": float("nan")}, "a number from 0 to 1"),
         ({"fraction": "half"}, "a number from 0 to 1"),
         ({"index": "3"}, "whole number"),
+        ({"row": "abc"}, r"several, or 'any', a whole number$"),
         ({"index": [[0], 1]}, "expected one coordinate such as"),
         ({"run": 0}, "at least 1"),
         ({"run": {"len": 3}}, "no 'len'; did you mean 'length'"),

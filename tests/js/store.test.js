@@ -35,3 +35,59 @@ test("what waits for an answer is told when the kernel goes", async () => {
   store.lose("the kernel is gone");
   await assert.rejects(asked, /superseded/);
 });
+
+/** A store whose kernel answers: an error for what is listed, else the answer. */
+function answered(answers) {
+  const store = new Store(({ kind, id }) => setImmediate(() => store.receive(answers[kind] instanceof Error
+    ? { kind: "error", data: { id, text: answers[kind].message, traceback: "" }, columns: {} }
+    : { kind: "reply", data: { id, data: answers[kind] ?? null }, columns: {} })));
+  return store;
+}
+
+test("an error stands until something succeeds, not until a ping does", async () => {
+  const store = answered({ save: new Error("there is no folder x") });
+  await store.tell("save");
+  assert.equal(store.failed, "there is no folder x");
+  await store.tell("ping");
+  assert.equal(store.failed, "there is no folder x");
+  await store.tell("undo");
+  assert.equal(store.failed, "");
+});
+
+test("an error that comes while a request runs outlives its success", async () => {
+  const store = answered({});
+  const asked = store.tell("replay");
+  store.fail("the picture could not be drawn");
+  await asked;
+  assert.equal(store.failed, "the picture could not be drawn");
+});
+
+test("what was done is told until the next thing is done, and stays in the log", async () => {
+  const store = answered({});
+  store.done("saved mine.json", "/home/me/mine.json");
+  assert.deepEqual([store.told, store.log[0].level, store.log[0].text, store.log[0].more], ["saved mine.json", "info", "saved mine.json", "/home/me/mine.json"]);
+  await store.tell("disarm");
+  assert.equal(store.told, "");
+  store.done("saved mine.json");
+  store.fail("no");
+  store.receive({ kind: "state", data: { state: "replaying" }, columns: {} });
+  assert.deepEqual([store.told, store.failed], ["", ""]);
+});
+
+test("a box is off where all its faults are, and a click switches on", async () => {
+  const sent = [];
+  const store = new Store((content) => {
+    sent.push(content);
+    setImmediate(() => store.receive({ kind: "reply", data: { id: content.id, data: null }, columns: {} }));
+  });
+  const plan = (...faults) => store.receive({ kind: "plan", data: { faults }, columns: {} });
+  const fault = (id, enabled) => ({ id, enabled, rows: [3] });
+  plan();
+  assert.equal(store.boxOf(3), "free");
+  plan(fault("f1", true), fault("f2", false));
+  assert.equal(store.boxOf(3), "armed");
+  plan(fault("f1", false), fault("f2", false));
+  assert.equal(store.boxOf(3), "off");
+  assert.equal(await store.toggleArmed(3), "f2");
+  assert.deepEqual([sent[0].kind, sent[0].fault, sent[0].on], ["enable", "f2", true]);
+});

@@ -39,7 +39,7 @@ def test_the_file_opens_offline_and_looks_as_the_widget(
         page.locator(".fi-search").fill("op:relu")
         page.locator(".fi-found", has_text="2 of").wait_for()
         assert page.get_by_role("button", name="Replay").count() == 0
-        assert page.get_by_role("button", name="Arm", exact=True).count() == 0
+        assert page.get_by_role("button", name="Arm at ").count() == 0
 
 
 def test_a_session_without_a_replay_needs_no_plotly(chromium: Browser, tmp_path: Path) -> None:

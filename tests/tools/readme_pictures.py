@@ -54,7 +54,7 @@ def strike(page: Page, session: Any) -> None:
     form.get_by_label("elements").select_option("index")
     form.get_by_label("index of the element").fill(", ".join(map(str, element)))
     page.locator(f'[data-bit="{BIT}"]').click()
-    page.get_by_role("button", name="Arm", exact=True).click()
+    page.get_by_role("button", name="Arm at ").click()
     page.locator(".fi-fault").wait_for(state="attached")
     page.locator(".fi-search").fill("")
     page.get_by_role("button", name="Modules", exact=True).click()

@@ -110,6 +110,16 @@ def _arm(page: Page, explorer: Explorer) -> None:
     page.locator(".fi-fault").nth(1).wait_for(state="attached")
 
 
+def _wrong(page: Page, explorer: Explorer) -> None:
+    """What was typed into the form cannot be."""
+    _choose(page, "relu*2:0")
+    page.get_by_label("elements").select_option("index")
+    page.get_by_label("index of the element").fill("0, 3")
+    page.get_by_label("seed").fill("abc")
+    page.locator(".fi-wrong", has_text="'abc'").wait_for(state="attached")
+    page.get_by_label("seed").scroll_into_view_if_needed()
+
+
 def _replaying(page: Page, explorer: Explorer) -> None:
     """A long replay is under way."""
     _armed(explorer.session)
@@ -189,6 +199,7 @@ STATES: dict[str, tuple[Callable[[], Session], Callable[[Page, Explorer], None]]
     "tracing": (lambda: _session(traced=False), _tracing),
     "ready": (_session, _ready),
     "armed": (_session, _arm),
+    "wrong": (_session, _wrong),
     "replaying": (_session, _replaying),
     "result-diff": (_session, _result("Tensor diff")),
     "result-propagation": (_session, _result("Propagation")),

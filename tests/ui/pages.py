@@ -7,12 +7,16 @@ replay(page)
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-__all__ = ["arm", "choose", "replay"]
+__all__ = ["ARM", "arm", "choose", "replay"]
+
+ARM = re.compile("^Arm at ")
+"""The button that arms; it names the site."""
 
 
 def choose(page: Page, site: str) -> None:
@@ -29,7 +33,7 @@ def arm(page: Page, site: str, bit: int, index: str) -> None:
     page.get_by_label("index of the element").wait_for()
     page.get_by_label("bit", exact=True).first.fill(str(bit))
     page.get_by_label("index of the element").fill(index)
-    page.get_by_role("button", name="Arm", exact=True).click()
+    page.get_by_role("button", name=ARM).click()
     page.locator(".fi-fault", has_text=site).wait_for()
 
 

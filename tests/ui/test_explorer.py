@@ -19,7 +19,7 @@ from fi_notebook.ui.explorer import Explorer, explorer_of
 from tests import models
 from tests.ui.bridge import bridged
 from tests.ui.conftest import Open
-from tests.ui.pages import arm, choose, replay
+from tests.ui.pages import ARM, arm, choose, replay
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -133,9 +133,7 @@ class TestStory:
         with shown(session) as bridge:
             arm(bridge.page, "relu*2:0", 30, "0, 3, 1, 1")
             bridge.page.get_by_role("button", name="Save injector.json").click()
-            bridge.page.locator(".fi-live", has_text="saved injector.json").wait_for(
-                state="attached"
-            )
+            bridge.page.locator(".fi-state", has_text="saved injector.json").wait_for()
             monkeypatch.undo()
         saved = FaultPlan.load(tmp_path / "injector.json")
         assert saved.faults == session.plan.faults
@@ -193,7 +191,7 @@ class TestAgreement:
             page = bridge.page
             choose(page, "relu*2:0")
             page.get_by_label("bit", exact=True).first.fill("40")
-            page.get_by_role("button", name="Arm", exact=True).click()
+            page.get_by_role("button", name=ARM).click()
             problem = page.locator(".fi-problem", has_text="40")
             problem.wait_for()
             assert page.locator(".fi-box[data-state=armed]").count() == 0

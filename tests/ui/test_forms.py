@@ -74,6 +74,14 @@ def test_ranks_and_micro_batches_are_in_the_python_line() -> None:
     assert arm_line(fault).endswith("seed=0, micro_batches='0,2', ranks='1-3', bit=31)")
 
 
+def test_filters_are_in_the_python_line() -> None:
+    """Modules, source lines and phases, as the fault has them."""
+    fault = replace(FAULT, modules=("fc",), code=("run.py[83]",), phases=("forward",))
+    assert arm_line(fault).endswith(
+        "seed=0, modules=('fc',), code=('run.py[83]',), phases=('forward',), bit=31)"
+    )
+
+
 @pytest.mark.parametrize(
     ("site", "refused", "allowed"),
     [

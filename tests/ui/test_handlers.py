@@ -16,6 +16,7 @@ import pytest
 
 from fi_notebook.core.fault import FaultPlan
 from fi_notebook.core.run import StepRecord
+from fi_notebook.report.payload import plan_payload
 from fi_notebook.session import Session
 from fi_notebook.ui import publish
 from fi_notebook.ui.executor import Executor
@@ -168,6 +169,105 @@ def test_save_and_export_write_files(page: Page, session: Session, tmp_path: Pat
     page.ask("export", 3, path=str(tmp_path / "report.html"))
     assert page.answer(3)["kind"] == "reply"
     assert (tmp_path / "report.html").read_text("utf-8").startswith("<!doctype html>")
+
+
+@pytest.mark.parametrize("held", ["", "[]", "{}", '{"version": 2, "notes": 1}', "not JSON", "\0"])
+def test_what_is_no_plan_is_never_replaced(
+    page: Page, session: Session, tmp_path: Path, held: str
+) -> None:
+    """A file of that name stays as it is, and the error says what to do; Python itself may."""
+    session.arm("relu*2:0", "zero")
+    path = tmp_path / "mine.json"
+    path.write_text(held)
+    page.ask("save", 2, path=str(path))
+    error = page.answer(2)
+    assert error["kind"] == "error"
+    assert error["data"]["text"] == (
+        f"{path} is there already and is no plan, so it was kept; type another name, or "
+        "delete it first"
+    )
+    assert path.read_text() == held
+    session.plan.save(path)
+    assert FaultPlan.load(path) == session.plan
+
+
+def test_a_plan_is_replaced_by_the_plan(page: Page, session: Session, tmp_path: Path) -> None:
+    """One of either form, and one that cannot be loaded here; the reply says where it is."""
+    session.arm("relu*2:0", "zero")
+    path = tmp_path / "mine.json"
+    for held in ({"version": 2, "faults": []}, {"targets": ["mm"], "error_type": "mine"}):
+        path.write_text(json.dumps(held))
+        page.ask("save", 2, path=f" {path} ")
+        assert page.answer(2)["data"]["data"] == {"path": str(path), "whole": str(path.resolve())}
+        assert FaultPlan.load(path) == session.plan
+
+
+@pytest.mark.parametrize("kind", ["save", "load", "export"])
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("", "no file is named; type a name such as"),
+        ("  \t", "no file is named"),
+        (".", "a folder"),
+        ("x/", "a folder"),
+    ],
+)
+def test_a_name_that_is_none_is_told(
+    page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, name: str, said: str
+) -> None:
+    """Blanks alone and folders are no names of files; nothing is written."""
+    monkeypatch.chdir(tmp_path)
+    page.ask(kind, 2, path=name)
+    error = page.answer(2)
+    assert error["kind"] == "error"
+    assert said in error["data"]["text"]
+    assert not list(tmp_path.iterdir())
+
+
+def test_whole_numbers_that_come_as_text_are_exact(page: Page, session: Session) -> None:
+    """A page holds 53 bits only: what is longer is sent as text, and told as text."""
+    large = 2**53 + 1
+    fields = {"seed": str(large), "times": str(large), "elements": "all"}
+    page.ask("arm", 2, site="add_*1:0", model="set", parameters={"value": str(large)}, **fields)
+    assert page.answer(2)["kind"] == "reply"
+    (fault,) = session.plan
+    assert (fault.seed, fault.times, fault.parameters) == (large, large, {"value": large})
+    (told,) = plan_payload(session.plan)
+    assert (told["seed"], told["times"], told["parameters"]) == (
+        str(large),
+        str(large),
+        {"value": str(large)},
+    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"seed": "abc"}, "seed is 'abc'; expected a whole number from 0 below 2**63"),
+        ({"seed": "9" * 25}, "expected a whole number from 0 below 2**63"),
+        ({"times": "0"}, "times is 0; expected a whole number from 1"),
+        ({"parameters": {"value": "12x"}}, "value='12x' cannot be"),
+    ],
+)
+def test_text_that_is_no_number_is_refused(
+    page: Page, session: Session, fields: dict[str, Any], said: str
+) -> None:
+    """By preview and arm alike, and nothing is armed."""
+    request = {"site": "add_*1:0", "model": "set", "parameters": {"value": 1}} | fields
+    page.ask("arm", 2, **request)
+    assert said in page.answer(2)["data"]["text"]
+    assert not len(session.plan)
+
+
+def test_a_preview_says_whose_it_is(page: Page, session: Session) -> None:
+    """The next fault's, or that of the one that is named."""
+    assert session.golden is not None
+    fault = {"site": "relu*2:0", "row": session.golden.row("relu*2:0"), "model": "zero"}
+    session.arm("relu*2:0", "zero")
+    page.ask("preview", 2, parameters={}, **fault)
+    assert page.answer(2)["data"]["data"]["fault"] == "f2"
+    page.ask("preview", 3, parameters={}, fault="f1", **fault)
+    assert page.answer(3)["data"]["data"]["fault"] == "f1"
 
 
 def test_stop_ends_a_long_replay_and_restores(page: Page, session: Session) -> None:

@@ -10,7 +10,7 @@ import torch
 from fi_notebook.core.fault import Fault
 from fi_notebook.session import Session
 from tests.ui.conftest import Open
-from tests.ui.pages import choose, replay
+from tests.ui.pages import ARM, choose, replay
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page, Position
@@ -59,7 +59,7 @@ def turn_to_first(page: Page) -> Locator:
 
 def armed(page: Page, session: Session) -> Fault:
     """Press Arm; the fault that the session then has."""
-    page.get_by_role("button", name="Arm", exact=True).click()
+    page.get_by_role("button", name=ARM).click()
     page.locator(".fi-fault").last.wait_for()
     return session.plan[len(session.plan) - 1]
 
@@ -84,7 +84,7 @@ def test_arm_is_in_sight_at_the_usual_height(shown: Open, session: Session) -> N
         page = bridge.page
         choose(page, SITE)
         pictured(page)
-        arm = page.get_by_role("button", name="Arm", exact=True)
+        arm = page.get_by_role("button", name=ARM)
         on_top = """(button) => { const { x, y, width, height } = button.getBoundingClientRect();
           return document.elementFromPoint(x + width / 2, y + height / 2) === button; }"""
         assert arm.evaluate(on_top)
@@ -239,7 +239,7 @@ def test_ranks_micro_batches_and_the_rest_are_armed(shown: Open, session: Sessio
 
 @pytest.mark.parametrize(
     ("label", "text", "said"),
-    [("bit", "40", "no bit 40"), ("steps", "x", "cannot read 'x' as steps")],
+    [("bit", "40", "no bit 40"), ("steps", "x", "steps: 'x' cannot be: type 0, or several")],
 )
 def test_a_fault_that_cannot_be_is_refused_before_it_is_armed(
     shown: Open, session: Session, label: str, text: str, said: str

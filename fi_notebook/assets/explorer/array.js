@@ -2,7 +2,7 @@
 
 import { aim, choose, turnTo } from "./aiming.js";
 import { h } from "./dom.js";
-import { extentOf } from "./fault.js";
+import { extentIfRead } from "./fault.js";
 import { number, short } from "./numbers.js";
 import { areasOf, elementAt, moved, placeOf, roomOf, rowOf, strokeOf } from "./plane.js";
 
@@ -88,7 +88,8 @@ export function markArray(store, box, part) {
   const put = (areas, kind) => areas.forEach((area) => frames[area.facet].children[1].append(markOf(part, area, kind)));
   const struck = (store.run?.injections ?? []).filter((each) => each.row === store.ui.row).flatMap((each) => each.elements);
   put(areasOf(part, { index: struck.map((each) => each.index) }), "struck");
-  const aimed = store.ui.form.extent === "index" && !store.ui.element ? [] : areasOf(part, extentOf(store));
+  const extent = extentIfRead(store);
+  const aimed = extent ? areasOf(part, extent) : [];
   put(aimed, "aimed");
   if (!aimed.length) put(areasOf(part, { index: drawnBy(store).map((each) => each.index) }), "drawn");
 }

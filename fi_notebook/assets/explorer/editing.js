@@ -1,5 +1,7 @@
 /** Editing an armed fault in place: it fills the form, and arming puts it back under its name. */
 
+import { unflat } from "./plane.js";
+
 /** @import { Store } from "./store.js" */
 
 /** The form that describes a fault. */
@@ -26,14 +28,10 @@ function selectionOf(elements) {
  * @param {any} elements @param {number[]} shape @returns {number[] | null} */
 export function elementOf(elements, shape) {
   const index = elements.index;
-  if (Array.isArray(index)) return index.every(Number.isInteger) ? index : null;
+  const fromStart = (at, size) => (at < 0 ? at + size : at);
+  if (Array.isArray(index)) return index.every(Number.isInteger) ? index.map((at, axis) => fromStart(at, shape[axis])) : null;
   if (!Number.isInteger(index)) return null;
-  let left = index;
-  return shape.reduceRight((/** @type {number[]} */ found, size) => {
-    found.unshift(left % size);
-    left = Math.floor(left / size);
-    return found;
-  }, []);
+  return unflat(shape, fromStart(index, shape.reduce((a, b) => a * b, 1)));
 }
 
 /** Why a fault cannot be edited here, or "". @param {Store} store */
@@ -49,10 +47,24 @@ export function edit(store, fault) {
   store.reveal(row);
   store.ui.form = formOf(fault);
   store.ui.element = elementOf(fault.elements, store.shapeOf(row)) ?? store.ui.element;
-  store.ui.editing = { row, fault: fault.id, site: fault.target };
+  store.ui.elementText = null;
+  store.ui.editing = { row, fault: fault.id, site: fault.target, kept: null };
   store.ui.pane = "site";
   store.changed("form", "element", "site", "pane");
   store.inspect();
+}
+
+/** Keep what the form says of the edited fault, before another site is chosen. @param {Store} store */
+export function keepEdited(store) {
+  if (!edited(store)) return;
+  const { form, element, elementText } = store.ui;
+  store.ui.editing.kept = { form: structuredClone(form), element, elementText };
+}
+
+/** Put it back into the form where its own site is chosen again. @param {Store} store */
+export function backToEdited(store) {
+  const kept = edited(store)?.kept;
+  if (kept) Object.assign(store.ui, kept);
 }
 
 /** The fault that is edited at the chosen site, or null. @param {Store} store */

@@ -2,7 +2,9 @@
 
 import { showPane } from "./choosing.js";
 import { button, copy, h } from "./dom.js";
-import { clip, plural } from "./numbers.js";
+import { planText } from "./fault.js";
+import { clip } from "./numbers.js";
+import { wholeNumber } from "./reading.js";
 
 /** @import { MakePane } from "./dom.js" */
 /** @import { Store } from "./store.js" */
@@ -19,22 +21,20 @@ export function footPane(view) {
   const bar = h("progress.progress", { max: 1, "aria-label": "progress" });
   const steps = h("input.input", { type: "number", min: 1, max: 100000, value: "1", "aria-label": "steps" });
   const ask = (kind, fields) => () => store.tell(kind, fields);
-  const replay = button("Replay", () => (store.trace
-    ? store.tell("replay", { steps: Math.max(1, Number(steps.value) || 1) }) : store.tell("trace")), {}, "primary");
+  const replay = button("Replay", () => (store.trace ? replaySteps(store, steps.value) : store.tell("trace")), {}, "primary");
   const stop = button("Stop", ask("stop"));
   const reset = button("Reset", ask("disarm"));
   const code = button("Copy as code", async () => {
     await copy(store.plan.code ?? "", view.root);
-    view.say("copied");
-    store.note("info", "copied", store.plan.code);
+    store.done("copied as code", store.plan.code);
   });
   const save = button("Save injector.json", async () => {
     const saved = await store.tell("save", { path: store.ui.path });
-    if (saved) view.say(`saved ${saved.path}`);
+    if (saved) store.done(`saved ${saved.path}`, saved.whole);
   });
   const report = button("Save report", async () => {
     const saved = await store.tell("export", { path: "fi-report.html" });
-    if (saved) view.say(`saved ${saved.path}`);
+    if (saved) store.done(`saved ${saved.path}`, saved.whole);
   });
   const armed = button("", () => {
     showPane(store, "site");
@@ -49,9 +49,8 @@ export function footPane(view) {
       if (state.textContent !== text) state.textContent = text;
       state.dataset.state = kind;
       why.hidden = kind !== "failed";
-      const faults = store.plan.faults.length;
-      armed.hidden = !faults;
-      armed.textContent = `${plural(faults, "fault")} armed`;
+      armed.hidden = !store.plan.faults.length;
+      armed.textContent = planText(store.plan.faults);
       bar.hidden = share === null;
       bar.value = share ?? 0;
       const dead = store.readonly || Boolean(store.lost);
@@ -68,6 +67,15 @@ export function footPane(view) {
   };
 }
 
+/** Replay so many steps. @param {Store} store @param {string} text how many */
+function replaySteps(store, text) {
+  try {
+    return store.tell("replay", { steps: Number(wholeNumber(text.trim(), "type a whole number of steps from 1", 1n)) });
+  } catch (error) {
+    return store.fail(`steps: ${error.message}`);
+  }
+}
+
 /** The state in words. @param {Store} store @returns {{ text: string, kind: string, share: number | null }} */
 function stateText(store) {
   const { state, note = "", progress } = store.state;
@@ -79,6 +87,7 @@ function stateText(store) {
   }
   if (state !== "idle") return { text: note ? `${state}: ${note}` : state, kind: "busy", share: null };
   if (store.failed) return { text: clip(store.failed.split("\n")[0], 120), kind: "failed", share: null };
+  if (store.told) return { text: clip(store.told, 120), kind: "done", share: null };
   if (store.stale) return { text: `stale: ${store.stale}; run the step's cell again`, kind: "warn", share: null };
   return { text: note || (store.trace ? "ready" : "idle"), kind: note ? "warn" : "idle", share: null };
 }

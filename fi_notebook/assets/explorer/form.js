@@ -1,14 +1,17 @@
-/** The fault form, made from the kernel's registry, and the bar that arms what it describes. */
+/** The fault form, made from the kernel's registry: what is typed stays as it is, and is read when
+ * it is armed or previewed; what cannot be is told at its field. */
 
-import { choose } from "./aiming.js";
-import { button, field, fill, h, input, select } from "./dom.js";
-import { edited, leaveFault } from "./editing.js";
-import { faultText } from "./fault.js";
+import { chooseTyped } from "./aiming.js";
+import { armBar } from "./armbar.js";
+import { field, fill, h, input, select } from "./dom.js";
+import { edited } from "./editing.js";
+import { TRIGGER, readForm } from "./fault.js";
 import { isMarked } from "./names.js";
-import { clip, typed } from "./numbers.js";
+import { clip } from "./numbers.js";
 import { askPreview, previewTable } from "./preview.js";
 
 /** @import { MakePane } from "./dom.js" */
+/** @import { Problem } from "./fault.js" */
 /** @import { Store } from "./store.js" */
 
 /** The fields and the preview; `bar` stays in sight below the card.
@@ -32,6 +35,7 @@ export function formPart(view) {
       if (has("site", "form", "hello", "element") || (has("values") && !fields.contains(fields.ownerDocument.activeElement))) {
         fill(fields, formFields(store));
       }
+      if (has("site", "form", "hello", "element", "values", "fault")) markProblems(fields, readForm(store, store.ui.row).problems);
       if (has("site", "form", "element", "values", "plan", "fault")) askPreview(store);
       if (has("site", "preview")) fill(preview, previewTable(store));
       if (has("site", "form", "element", "preview", "fault", "plan")) bar.update();
@@ -39,37 +43,23 @@ export function formPart(view) {
   };
 }
 
-/** What would be armed, in words, and the button that arms it. @param {import("./dom.js").View} view
- * @param {() => void} change */
-function armBar(view, change) {
-  const { store } = view;
-  const form = `fi${Math.random().toString(36).slice(2)}`; // a page may hold many widgets
-  const words = button("", change, { title: "change the fault" }, "link");
-  const problem = h("div.problem", { role: "alert" });
-  const button_ = h("button.button.primary", { type: "submit", form }, "Arm");
-  const cancel = button("cancel", () => leaveFault(store), {}, "link");
-  const el = h("div.armbar", { role: "group", "aria-label": "arm the fault" }, words, cancel, button_, problem);
-  let failed = "";
-  const update = () => {
-    words.textContent = clip(faultText(store), 200);
-    const editing = edited(store);
-    button_.textContent = editing ? `Change ${editing.fault}` : "Arm";
-    cancel.hidden = !editing;
-    const text = failed || store.preview?.problem || "";
-    if (problem.textContent !== text) problem.textContent = text;
-    button_.disabled = Boolean(store.lost);
-  };
-  const arm = async () => {
-    failed = "";
-    button_.disabled = true;
-    try {
-      view.say(`armed ${await store.arm(store.ui.row)}`);
-    } catch (error) {
-      failed = error.message;
-    }
-    update();
-  };
-  return { el, form, arm, update: () => { failed = ""; update(); } };
+/** Say at each field what is wrong with what stands in it.
+ * @param {HTMLElement} fields @param {Problem[]} problems */
+function markProblems(fields, problems) {
+  for (const place of fields.querySelectorAll("[data-field]")) {
+    const [control, said] = place.querySelectorAll(".fi-input, .fi-select, .fi-wrong");
+    const wrong = problems.find((each) => each.field === /** @type {any} */ (place).dataset.field && !each.missing);
+    said.textContent = wrong?.text ?? "";
+    control.setAttribute("aria-invalid", String(Boolean(wrong)));
+  }
+}
+
+/** A field that says below itself what is wrong with it; `name` is that of the problem.
+ * @param {string} name @param {string} label @param {any} control @param {string} [hint] */
+function checked(name, label, control, hint) {
+  const id = `fi${Math.random().toString(36).slice(2)}`; // a page may hold many widgets
+  control.setAttribute("aria-describedby", id);
+  return h("div.checked", { "data-field": name }, field(label, control, hint), h("div.wrong", { id }));
 }
 
 /** @param {Store} store */
@@ -90,8 +80,8 @@ function formFields(store) {
     h("div.note", null, model.summary, model.source ? h("span.cite", { title: model.source }, " [source]") : null),
     ...model.parameters.map((parameter) => parameterField(store, parameter)),
     ...elementFields(store, set, again),
-    field("steps", input(form.steps, set("steps"), { size: 6 }), "0, or 2,5-7,10-; counted from 0"),
-    field("seed", input(form.seed, set("seed"), { size: 6, inputmode: "numeric" }), "seed of the fault's own draws"),
+    checked("steps", "steps", input(form.steps, set("steps"), { size: 6, placeholder: "0" }), "0, or 2,5-7,10-; counted from 0"),
+    checked("seed", "seed", input(form.seed, set("seed"), { size: 6, inputmode: "numeric", placeholder: "0" }), "seed of the fault's own draws"),
     moreFields(store, set),
   ];
 }
@@ -99,16 +89,18 @@ function formFields(store) {
 /** Which elements, and what tells them. @param {Store} store
  * @param {(name: string) => (text: string) => void} set @param {(change: any) => void} again */
 function elementFields(store, set, again) {
-  const { form, element } = store.ui;
+  const { form, element, elementText } = store.ui;
   const selections = store.hello.selections ?? [];
   const selection = selections.find((each) => each.name === form.extent);
   const options = selections.map(({ name }) => [name, name === "index" ? "one element" : name]);
   const start = { count: "1" };
+  const shape = store.shapeOf(store.ui.row);
   const which = form.extent === "index"
-    ? field("index", input(element?.join(", ") ?? "", (text) => setElement(store, text), {
-      "aria-label": "index of the element", placeholder: `click one, or ${store.shapeOf(store.ui.row).map(() => 0).join(", ")}` }))
+    ? checked("elements", "index", input(elementText ?? element?.join(", ") ?? "", (text) => chooseTyped(store, text), {
+      "aria-label": "index of the element", placeholder: shape.map(() => 0).join(", ") || "[]" }),
+    "click an element in the picture, or type its index; negative ones count from the end")
     : selection && selection.example !== null
-      ? field("which", input(form.extentText, set("extentText"), { placeholder: selection.example }), selection.summary) : null;
+      ? checked("elements", "which", input(form.extentText, set("extentText"), { placeholder: selection.example }), selection.summary) : null;
   return [field("elements", select(form.extent, options, (extent) => again({ extent, extentText: start[extent] ?? "" })), selection?.summary ?? ""), which];
 }
 
@@ -119,14 +111,14 @@ function moreFields(store, set) {
   const scopes = [["", "value"], ["storage", "storage"], ...(marked("collective") ? [["contribution", "contribution"]] : [])];
   const op = store.trace.data.ops[store.trace.columns.op[row]];
   const calls = [["", "this call"], ["every", `every call of ${clip(op, 40)}, every output`]];
-  const text = (name, label, placeholder, hint) => field(label, input(form[name], set(name), { placeholder }), hint);
+  const text = (name, placeholder, hint) => checked(name, TRIGGER[name][0], input(form[name], set(name), { placeholder }), hint);
   return h("details.more", { open: store.ui.more, ontoggle: (event) => { store.ui.more = event.target.open; } },
     h("summary", null, "trigger, ranks and scope"),
     edited(store) ? null : field("calls", select(form.calls ?? "", calls, set("calls")), "which calls of the step it strikes"),
-    text("probability", "probability", "1", "chance of each firing, from the fault's own draws"),
-    text("times", "times at most", "no limit", "how many times it fires at most"),
-    text("micro_batches", "micro batches", "all", "in which forwards of a step: 0, or 0,2-3; counted from 0"),
-    text("ranks", "ranks", "all", "on which ranks: 0, or 1-3"),
+    text("probability", "1", "chance of each firing, from the fault's own draws"),
+    text("times", "no limit", "how many times it fires at most"),
+    text("micro_batches", "all", "in which forwards of a step: 0, or 0,2-3; counted from 0"),
+    text("ranks", "all", "on which ranks: 0, or 1-3"),
     field("scope", select(form.scope ?? "", scopes, set("scope")),
       "value: only readers of this output; storage: a view's base is written, so that the fault persists; contribution: what this rank gives"));
 }
@@ -153,9 +145,8 @@ function parameterField(store, parameter) {
   const { parameters } = store.ui.form;
   const { name, type, summary, unit } = parameter;
   const set = (text) => {
-    const value = typed(type, text);
-    if (value === null) delete parameters[name];
-    else parameters[name] = value;
+    if (text.trim()) parameters[name] = text;
+    else delete parameters[name];
     store.changed("fault", "lens");
   };
   const known = parameters[name];
@@ -165,13 +156,5 @@ function parameterField(store, parameter) {
   const control = choices.length
     ? select(shown, [["", hint || "–"], ...choices.map((each) => [String(each), String(each)])], set)
     : input(shown, set, { placeholder: hint, "aria-required": parameter.required });
-  return field(unit ? `${name} (${unit})` : name, control, summary);
-}
-
-/** @param {Store} store */
-function setElement(store, text) {
-  const parts = text.split(",").map((part) => part.trim()).filter(Boolean).map(Number);
-  const shape = store.shapeOf(store.ui.row);
-  if (parts.length !== shape.length || parts.some((x, axis) => !Number.isInteger(x) || x < 0 || x >= shape[axis])) return;
-  choose(store, parts);
+  return checked(`parameter ${name}`, unit ? `${name} (${unit})` : name, control, summary);
 }

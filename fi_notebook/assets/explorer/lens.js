@@ -3,6 +3,7 @@
 import { bitsText, decodeBits, fieldOf, hexText, width } from "./bits.js";
 import { figure, h } from "./dom.js";
 import { short } from "./numbers.js";
+import { wholeIn } from "./reading.js";
 
 /** @import { View } from "./dom.js" */
 /** @import { Store } from "./store.js" */
@@ -13,12 +14,13 @@ export function bitLens(view, site) {
   const { store } = view;
   const dtype = store.dtypeOf(site.row);
   const size = width(dtype);
-  const element = site.element;
+  const element = store.ui.element ? site.element : null;
   if (!size) return h("div.note", null, `${dtype} has no bit lens`);
   if (!element || element.bits === null) return h("div.note", null, "Choose an element to see its bits, and to flip one.");
   const bits = BigInt(`0x${element.bits}`);
   const { model, parameters, extent } = store.ui.form;
-  const flipped = model === "bitflip" && extent === "index" && Number.isInteger(parameters.bit) ? parameters.bit : -1;
+  const bit = model === "bitflip" && extent === "index" ? wholeIn(parameters.bit) : -1;
+  const flipped = Number.isInteger(bit) ? bit : -1;
   const after = flipped >= 0 && flipped < size ? decodeBits(dtype, bits ^ (1n << BigInt(flipped))) : null;
   return h("div.lens", { role: "group", "aria-label": "bits of the chosen element" },
     h("div.lenshead", null, h("span", null, `element [${element.index.join(", ")}] = `), figure(element.value, hexText(element.bits, dtype)),

@@ -2,7 +2,8 @@
 
 import { button, copy, h, input } from "./dom.js";
 import { edit, uneditable } from "./editing.js";
-import { clip } from "./numbers.js";
+import { triggerTexts } from "./fault.js";
+import { clip, plural } from "./numbers.js";
 
 /** @import { MakePane, View } from "./dom.js" */
 /** @import { Store } from "./store.js" */
@@ -17,7 +18,11 @@ export function planPart(view) {
     store.ui.path = text;
     store.changed("path");
   }, { "aria-label": "file of the plan", size: 14 });
-  const file = h("div.planfile", null, path, button("Load", () => store.tell("load", { path: path.value }), {
+  const load = async () => {
+    const loaded = await store.tell("load", { path: path.value });
+    if (loaded) store.done(`loaded ${loaded.path}: ${plural(loaded.faults, "fault")}`);
+  };
+  const file = h("div.planfile", null, path, button("Load", load, {
     title: "put the plan of this file in place of this one" }, "small"));
   const el = h("div.plan", { "aria-label": "plan", role: "group" }, h("h4", null, "Plan", tools), empty, list, file);
   return {
@@ -41,8 +46,7 @@ export function planPart(view) {
 async function copyJson(view) {
   const { json } = view.store.plan;
   await copy(json, view.root);
-  view.say("copied");
-  view.store.note("info", "copied", json);
+  view.store.done("copied the plan as JSON", json);
 }
 
 /** @param {View} view */
@@ -54,7 +58,7 @@ function faultRow(view, fault) {
   const on = h("input", { type: "checkbox", checked: fault.enabled, disabled: store.readonly, "aria-label": `${fault.id} is on`,
     onchange: () => store.tell("enable", { fault: fault.id, on: on.checked }) });
   return h("div.fault", { role: "listitem", "data-status": status }, on,
-    button(clip(fault.text, 220), () => store.reveal(fault.rows[0] ?? -1), { title: fault.code }, "link"),
+    button(clip([fault.text, ...triggerTexts(fault)].join(", "), 220), () => store.reveal(fault.rows[0] ?? -1), { title: fault.code }, "link"),
     h("span.chip", { "data-status": status }, status),
     store.readonly ? null : editButton(store, fault),
     store.readonly ? null : button("×", () => store.tell("disarm", { fault: fault.id }), { "aria-label": `disarm ${fault.id}` }, "small"),

@@ -47,8 +47,8 @@ function flatOf(shape, index) {
   return index.reduce((flat, at, axis) => flat * shape[axis] + at, 0);
 }
 
-/** @param {number[]} shape @param {number} flat @returns {number[]} */
-function unflat(shape, flat) {
+/** Coordinates of an element by its position. @param {number[]} shape @param {number} flat @returns {number[]} */
+export function unflat(shape, flat) {
   const index = [];
   for (let axis = shape.length - 1, rest = flat; axis >= 0; axis -= 1) {
     index.unshift(rest % shape[axis]);

@@ -20,7 +20,7 @@ export const RECEIVERS = {
   figures: kept("figures", "figures"),
   state(store, data) {
     store.state = data;
-    if (data.state !== "idle") store.failed = "";
+    if (data.state !== "idle") store.failed = store.told = "";
     store.changed("state");
   },
   steps: kept("steps", "state", "steps"),
@@ -31,7 +31,7 @@ export const RECEIVERS = {
     if (!same) {
       store.open = {};
       store.ui.row = store.ui.node = -1;
-      store.site = null;
+      store.ui.editing = store.ui.justArmed = store.site = null;
     }
     store.changed("trace", "tree", "site");
     if (store.ui.row >= 0) store.inspect();
@@ -41,6 +41,8 @@ export const RECEIVERS = {
   plan(store, data) {
     store.plan = data;
     store.armed = new Map();
+    store.told = "";
+    store.off = new Set(data.faults.filter((fault) => !fault.enabled).map((fault) => fault.id));
     for (const fault of data.faults) {
       for (const row of fault.rows) store.armed.set(row, [...(store.armed.get(row) ?? []), fault.id]);
     }

@@ -47,7 +47,7 @@ function emptyText(store, shown) {
   if (!store.trace) return store.state.state === "tracing" ? "tracing …" : "no trace yet: press Trace to run the step once under observation";
   if (shown.problem) return `cannot read the search: ${shown.problem}`;
   if (!store.trace.size) return "the step made no call";
-  return "no site fits the search and the phases";
+  return shown.hint || "no site fits the search and the phases";
 }
 
 /** @param {View} view */
@@ -64,7 +64,7 @@ function rowElement(view, pane, shown, at) {
   const element = h("div.row", {
     role: "row", id: `${pane.ids}-${node}`, "data-node": node, "aria-rowindex": at + 1,
     "aria-level": tree.depth[node] + 1, "aria-expanded": branch ? String(open) : undefined,
-    "aria-selected": node === store.ui.node,
+    "aria-selected": node === store.ui.node, "aria-current": tree.nodeOfRow[store.ui.row] === node ? "true" : undefined,
     onclick: () => {
       chooseNode(view, pane, node);
       if (leaf) showPane(store, "site");
@@ -96,18 +96,22 @@ function collectiveMark() {
   return h("span.collective", { title: "collective: moves data between ranks", role: "img", "aria-label": "collective" }, "⇄");
 }
 
-/** Solid only when the kernel has confirmed. @param {Store} store */
+const BOXES = { pending: ["false", ""], free: ["false", ""], armed: ["true", "✓"], off: ["mixed", "–"] };
+
+/** Solid only when the kernel has confirmed; a dash where the fault is switched off.
+ * @param {Store} store */
 function armedBox(store, row) {
-  const armed = store.armed.has(row);
-  const state = store.pending.has(row) ? "pending" : armed ? "armed" : "free";
+  const state = store.boxOf(row);
+  const faults = (store.armed.get(row) ?? []).map((fault) => (store.off.has(fault) ? `${fault}, switched off` : fault));
+  const [checked, mark] = BOXES[state];
   return h("span.box", {
-    role: "checkbox", "data-state": state, "aria-checked": armed,
-    "aria-label": "armed", title: store.armed.get(row)?.join(", ") ?? "arm",
+    role: "checkbox", "data-state": state, "aria-checked": checked,
+    "aria-label": state === "off" ? "armed, but switched off" : "armed", title: faults.join("; ") || "arm",
     onclick: (event) => {
       event.stopPropagation();
-      if (!store.readonly) store.toggleArmed(row).catch((error) => store.note("error", error.message));
+      if (!store.readonly) store.toggleArmed(row).catch((error) => store.fail(error.message));
     },
-  }, armed ? "✓" : "");
+  }, mark);
 }
 
 /** The bar of the heat column, on a logarithmic scale. @param {Store} store */

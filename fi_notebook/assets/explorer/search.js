@@ -3,10 +3,10 @@
 import { frameText, siteText } from "./names.js";
 
 /** @import { Trace } from "./names.js" */
-/** @typedef {{ field: string, value: string, negate: boolean }} Term */
+/** @typedef {{ field: string, value: string, negate: boolean, unknown?: string }} Term */
 /** @typedef {(trace: Trace, value: string) => (row: number) => boolean} MakeTest */
 
-const FIELDS = ["op", "phase", "module", "code", "dtype", "bad", "armed",
+export const FIELDS = ["op", "phase", "module", "code", "dtype", "bad", "armed",
   "effect", "is", "re"];
 
 /** Read a search: words, `field:value`, `-field:value`, `re:pattern`; quotes keep spaces.
@@ -20,7 +20,7 @@ export function parseQuery(text) {
     const field = name.toLowerCase();
     const known = !field || FIELDS.includes(field);
     terms.push({ field: known ? field : "", value: known ? value : `${name}:${value}`,
-      negate: minus === "-" });
+      negate: minus === "-", ...(known ? {} : { unknown: name }) });
   }
   return terms;
 }

@@ -1,6 +1,7 @@
 /** What the tree pane shows: the nodes that search, phases and folding leave, and their heat. */
 
 import { KIND, flatten, highest, tally } from "./layout.js";
+import { hintOf } from "./hints.js";
 import { parseQuery, search } from "./search.js";
 
 /** @import { Tree } from "./layout.js" */
@@ -20,15 +21,16 @@ export function openAtFirst(tree) {
  * @param {Store} store */
 export function shownOf(store) {
   const tree = store.tree();
-  const { mask, problem } = masked(store);
+  const { mask, problem, terms } = masked(store);
   const found = tally(tree, mask);
   const { nan, posinf, neginf } = store.trace.columns;
   const bad = nan.map((n, row) => n + posinf[row] + neginf[row]);
   const { errors } = store;
+  const total = mask.reduce((sum, hit) => sum + hit, 0);
   return {
-    tree, found, mask, problem,
+    tree, found, mask, problem, total,
+    hint: total ? "" : hintOf(store.trace, terms, store.facts()),
     nodes: flatten(tree, store.opened(), found),
-    total: mask.reduce((sum, hit) => sum + hit, 0),
     bad: highest(tree, bad),
     broken: errors && highest(tree, errors.bad),
     changed: errors && highest(tree, errors.changed),
@@ -52,7 +54,7 @@ function masked(store) {
   for (let row = 0; row < trace.size; row += 1) {
     if (flags[row] & fold || ui.hidden.has(phase[row])) mask[row] = 0;
   }
-  return { mask, problem };
+  return { mask, problem, terms };
 }
 
 /** Size of the heat at each node, and the ends of its scale.

@@ -1,6 +1,6 @@
 /** What the page knows, and what the person looks at. */
 
-import { inPlace } from "./editing.js";
+import { backToEdited, inPlace, keepEdited } from "./editing.js";
 import { requestOf } from "./fault.js";
 import { openTo } from "./layout.js";
 import { RECEIVERS } from "./receive.js";
@@ -10,6 +10,9 @@ import { buildTree } from "./views.js";
 /** @import { Tree } from "./layout.js" */
 /** @import { Facts } from "./search.js" */
 /** @import { Message } from "./wire.js" */
+
+/** Requests that nobody made: their success says nothing of what a person did. */
+const UNASKED = ["ready", "resync", "ping"];
 
 /** Why a view is read-only when nobody answers any more. */
 export const GONE = "the kernel is gone";
@@ -28,6 +31,8 @@ export class Store {
     this.runs = 0; // how many were told
     this.stale = ""; // what has become of the traced cells since
     this.failed = ""; // why the last request came to nothing
+    this.failures = 0; // how many were told
+    this.told = ""; // what the last request did, where that is not seen elsewhere
     this.errors = null;
     /** @type {any} */ this.figures = { figures: {}, texts: {} };
     /** @type {any} */ this.state = { state: "idle" };
@@ -37,12 +42,13 @@ export class Store {
     /** @type {any[]} */ this.log = [];
     this.site = null;
     /** @type {Map<number, string[]>} */ this.armed = new Map();
+    /** @type {Set<string>} */ this.off = new Set(); // faults that are switched off
     /** @type {Set<number>} */ this.pending = new Set();
     /** @type {Record<string, Tree>} */ this.trees = {};
     /** @type {Record<string, Uint8Array>} */ this.open = {};
     /** @type {any} */ this.ui = {
       view: "modules", query: "", hidden: new Set(), folded: false, node: -1, row: -1,
-      heat: "std", tab: "diff", pane: "tree", path: "injector.json", editing: null, element: null, anchor: null, cursor: null, corner: null, injection: 0, frame: 0,
+      heat: "std", tab: "diff", pane: "tree", path: "injector.json", editing: null, justArmed: null, element: null, elementText: null, anchor: null, cursor: null, corner: null, injection: 0, frame: 0,
       form: { model: "bitflip", parameters: {}, extent: "count", extentText: "1", steps: "0", seed: "0" },
     };
     /** @type {Set<(topics: string[]) => void>} */ this.listeners = new Set();
@@ -92,15 +98,29 @@ export class Store {
     }
   }
 
-  /** Make a request whose failure goes to the log. @param {string} kind */
+  /** Make a request whose failure goes to the footer and to the log. @param {string} kind */
   tell(kind, fields = {}) {
-    return this.ask(kind, fields).catch((error) => { if (!this.lost) this.fail(error.message); });
+    const { failures } = this;
+    return this.ask(kind, fields).then((answer) => {
+      if (!UNASKED.includes(kind) && failures === this.failures) this.done();
+      return answer;
+    }, (error) => { if (!this.lost) this.fail(error.message); });
   }
 
   /** Say in the footer and in the log what went wrong. @param {string} [more] */
   fail(text, more = "") {
+    this.failures += 1;
     this.failed = text;
     this.note("error", text, more);
+    this.changed("state");
+  }
+
+  /** A request was done: what went wrong before is over. Say what was done, in the footer and in
+   * the log, where nothing else shows it. @param {string} [text] @param {string} [more] */
+  done(text = "", more = "") {
+    this.failed = "";
+    this.told = text;
+    if (text) this.note("info", text, more);
     this.changed("state");
   }
 
@@ -169,13 +189,19 @@ export class Store {
   /** Choose a site. Nothing runs. */
   select(row) {
     if (row < 0 || row === this.ui.row) return;
-    const alike = this.ui.row >= 0 && String(this.shapeOf(row)) === String(this.shapeOf(this.ui.row));
-    if (!alike) this.ui.element = this.ui.anchor = this.ui.corner = null; // else it stays chosen
+    keepEdited(this);
+    const shape = this.shapeOf(row);
+    const alike = this.ui.row >= 0 && String(shape) === String(this.shapeOf(this.ui.row));
+    if (!alike) { // else it stays chosen
+      this.ui.element = shape.length ? null : []; // a scalar has but one
+      this.ui.elementText = this.ui.anchor = this.ui.corner = null;
+    }
     this.ui.cursor = null;
     this.ui.turned = false;
     this.ui.row = row;
     this.ui.frame = 0;
     this.site = this.preview = null;
+    backToEdited(this);
     this.changed("site");
     this.inspect();
   }
@@ -221,21 +247,40 @@ export class Store {
     return this.trace.data.dtypes[this.trace.columns.dtype[row]];
   }
 
-  /** Arm the form's fault at a site, or disarm what is armed there. */
+  /** Arm the form's fault at a site, switch on what is off there, or disarm what is armed.
+   * @returns {Promise<string | undefined>} the fault that is armed now */
   async toggleArmed(row) {
-    const faults = this.armed.get(row);
-    if (faults) return this.tell("disarm", { fault: faults[faults.length - 1] });
-    this.select(row);
-    return this.arm(row);
+    const last = this.armed.get(row)?.at(-1);
+    if (!last) {
+      this.select(row);
+      return this.arm(row);
+    }
+    const off = this.boxOf(row) === "off";
+    await this.tell(off ? "enable" : "disarm", off ? { fault: last, on: true } : { fault: last });
+    return off ? last : undefined;
+  }
+
+  /** What a site's box shows: pending, free, armed, or off where all its faults are.
+   * @param {number} row */
+  boxOf(row) {
+    const faults = this.armed.get(row) ?? [];
+    if (this.pending.has(row)) return "pending";
+    return !faults.length ? "free" : faults.every((fault) => this.off.has(fault)) ? "off" : "armed";
   }
 
   async arm(row) {
     this.pending.add(row);
     this.changed("tree");
     try {
-      const armed = await this.ask("arm", { ...requestOf(this, row), ...inPlace(this) });
+      const request = requestOf(this, row);
+      const asked = { ...request, ...inPlace(this) };
+      const fault = await this.ask("arm", asked);
       this.ui.editing = null;
-      return armed;
+      const code = this.plan.faults.find((each) => each.id === fault)?.code;
+      this.ui.justArmed = { row, fault, code, site: asked.site, request: JSON.stringify(request) };
+      this.done();
+      this.changed("fault");
+      return fault;
     } finally {
       this.pending.delete(row);
       this.changed("tree");

@@ -4,6 +4,7 @@ import { campaignPart } from "./campaign.js";
 import { button, field, h, input, select } from "./dom.js";
 import { siteText } from "./names.js";
 import { clip } from "./numbers.js";
+import { wholeNumber } from "./reading.js";
 
 /** @import { MakePane, View } from "./dom.js" */
 /** @import { Store } from "./store.js" */
@@ -67,8 +68,7 @@ function sweepFields(store, asked) {
 
 /** @param {Store} store @param {{ where: string, count: string }} asked */
 function sweepRequest(store, { where, count }) {
-  const number = Number(count);
-  if (!Number.isInteger(number)) throw new Error(`${count} is no whole number`);
+  const number = Number(wholeNumber(count.trim(), `type how many ${where === SITE ? "elements" : "injections"}`));
   if (where === SITE) return { site: siteText(store.trace, store.ui.row), count: number };
   return { module: where.slice("module ".length), count: number };
 }

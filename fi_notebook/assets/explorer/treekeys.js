@@ -66,7 +66,7 @@ function enter(view, tree, node) {
 function armNode({ store, say }, tree, node) {
   if (store.readonly || tree.kind[node] !== KIND.site) return;
   store.toggleArmed(tree.ref[node]).then((id) => say(id ? `armed ${id}` : "disarmed"), (error) => {
-    store.note("error", error.message);
+    store.fail(error.message);
     say(error.message);
   });
 }

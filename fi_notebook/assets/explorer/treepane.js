@@ -25,7 +25,7 @@ export function treePane(view) {
   const depth = h("span.depth");
   const heads = h("div.heads", null, h("span", null, "site", depth), h("span", null, "phase"),
     h("span", null, "output"), h("span", { title: "NaN, infinities, zeros" }, "health"), heat);
-  const empty = h("div.empty");
+  const empty = h("div.empty", { role: "status" });
   const el = h("section.pane.tree", { "aria-label": "tree", "data-name": "tree" }, heads, grid, empty);
   const pane = { grid, room: 400, rows, spacer, empty, heat, ids: `fi${Math.random().toString(36).slice(2)}` };
   grid.addEventListener("scroll", () => paintRows(view, pane), { passive: true });

@@ -1,0 +1,48 @@
+/** Why a search finds nothing, where that can be told from its terms. */
+
+import { FIELDS } from "./search.js";
+
+/** @import { Facts, Term } from "./search.js" */
+/** @import { Trace } from "./names.js" */
+
+/** How many letters are to be changed, left out or put in to make one word of another.
+ * @param {string} a @param {string} b */
+function distance(a, b) {
+  let row = Array.from({ length: b.length + 1 }, (_, at) => at);
+  for (let i = 1; i <= a.length; i += 1) {
+    const next = [i];
+    for (let j = 1; j <= b.length; j += 1) {
+      next.push(Math.min(row[j] + 1, next[j - 1] + 1, row[j - 1] + (a[i - 1] === b[j - 1] ? 0 : 1)));
+    }
+    row = next;
+  }
+  return row[b.length];
+}
+
+/** The known name that is nearest, where one is near. @param {string} name @param {string[]} known */
+function nearest(name, known) {
+  const word = name.toLowerCase().slice(0, 40);
+  const [best] = known.map((each) => ({ each, far: distance(word, each.toLowerCase()) })).sort((a, b) => a.far - b.far);
+  return best && best.far <= Math.max(1, Math.floor(word.length / 3)) ? best.each : "";
+}
+
+/** What stands in place of a name that is not known. @param {string} what @param {string} name
+ * @param {string[]} known @param {string} [end] */
+function missing(what, name, known, end = "") {
+  const near = nearest(name, known);
+  const meant = near ? `, did you mean ${near}${end}? Known` : "; known";
+  return `no site fits: there is no ${what} ${name.slice(0, 40)}${end}${meant} are ${known.map((each) => each + end).join(", ")}`;
+}
+
+/** Why nothing is found, in one sentence; "" where the terms do not tell.
+ * @param {Trace} trace @param {Term[]} terms @param {Facts} facts */
+export function hintOf(trace, terms, facts) {
+  for (const { field, value, negate, unknown } of terms) {
+    if (unknown && !value.startsWith(`${unknown}::`)) return missing("field", unknown, FIELDS, ":");
+    if (field === "effect" && !facts.effect && !negate) return "no site fits: effects are known after a replay; press Replay first";
+    const known = { phase: trace.data.phases, is: trace.data.flags, effect: facts.effects }[field];
+    const starts = known?.some((name) => name.toLowerCase().startsWith(value.toLowerCase()));
+    if (known && !starts && !negate) return missing(field === "is" ? "mark" : field, value, known);
+  }
+  return "";
+}

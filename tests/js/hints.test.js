@@ -1,0 +1,29 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { hintOf } from "../../fi_notebook/assets/explorer/hints.js";
+import { parseQuery } from "../../fi_notebook/assets/explorer/search.js";
+import { NO_FACTS, trace } from "./step.mjs";
+
+const REPLAYED = { ...NO_FACTS, effect: new Uint8Array(6), effects: ["equal", "introduced", "amplified"] };
+const hint = (text, facts = REPLAYED) => hintOf(trace(), parseQuery(text), facts);
+
+test("an unknown field is named, with those that there are", () => {
+  assert.equal(hint("relu foo:bar"),
+    "no site fits: there is no field foo:; known are op:, phase:, module:, code:, dtype:, bad:, armed:, effect:, is:, re:");
+  assert.match(hint("modul:fc1"), /there is no field modul:, did you mean module:\? Known are op:/);
+});
+
+test("effects need a replay", () => {
+  assert.equal(hint("effect:amplified", NO_FACTS), "no site fits: effects are known after a replay; press Replay first");
+  assert.equal(hint("effect:amplified"), "");
+});
+
+test("an unknown phase, mark or effect is named", () => {
+  assert.match(hint("phase:bakward"), /there is no phase bakward, did you mean backward\? Known are forward/);
+  assert.match(hint("is:kollective"), /there is no mark kollective, did you mean collective\?/);
+  assert.match(hint("effect:x"), /there is no effect x; known are equal, introduced, amplified/);
+});
+
+test("what may well be text is left alone", () => {
+  for (const text of ["relu", "aten::mm", '"foo:bar"', "op:nothing", "-effect:equal", "", "x".repeat(1e5)]) assert.equal(hint(text), "");
+});

@@ -1,0 +1,211 @@
+"""The fault form in a real browser: what is typed is what is armed, or it is refused and why."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from fi_notebook.session import Session
+from tests.ui.conftest import Open
+from tests.ui.pages import ARM, choose, replay
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+SITE = "relu*2:0"  # 6 × 8 × 4 × 4
+LARGE = 2**53 + 1  # the first whole number that float64 does not hold
+
+
+def open_trigger(page: Page) -> None:
+    """Show the rarer parts of the trigger."""
+    page.locator(".fi-more summary", has_text="trigger").click()
+
+
+def wrong(page: Page) -> list[str]:
+    """What the fields say is wrong with what stands in them."""
+    return [text for text in page.locator(".fi-wrong").all_inner_texts() if text]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("999,0,0,0", "dimension 0 is 0 to 5, or negative from the end"),
+        ("abc", "type 4 indices such as 0, 0, 0, 0, or a flat index from 0 to 767"),
+        ("0,3", "type 4 indices such as 0, 0, 0, 0, or a flat index from 0 to 767"),
+        ("768", "the flat index is 0 to 767, or negative from the end"),
+        ("", ""),
+    ],
+)
+def test_an_index_that_is_none_arms_nothing(
+    shown: Open, session: Session, text: str, said: str
+) -> None:
+    """The element that was chosen before is not struck: Arm is off, its reason at the field."""
+    with shown(session) as bridge:
+        page = bridge.page
+        choose(page, SITE)
+        page.get_by_label("elements").select_option("index")
+        box = page.get_by_label("index of the element")
+        box.fill("0, 3, 1, 2")
+        page.locator(".fi-armbar", has_text="on element [0, 3, 1, 2]").wait_for()
+        box.fill(text)
+        page.locator(".fi-armbar .fi-primary:disabled").wait_for()
+        page.locator(".fi-armbar", has_text="one element, not yet chosen").wait_for()
+        page.locator(".fi-armbar .fi-problem", has_text=said or "no element is chosen").wait_for()
+        assert wrong(page) == ([f"'{text}' cannot be: {said}"] if said else [])
+        assert box.get_attribute("aria-invalid") == ("true" if said else "false")
+        page.locator(".fi-lenshead").wait_for(state="detached")
+        page.keyboard.press("Enter")
+        box.fill("[0, 3, 1, 3]")
+        page.get_by_role("button", name=ARM).click()
+        page.locator(".fi-fault").wait_for()
+        (fault,) = session.plan
+        assert fault.elements == {"index": [0, 3, 1, 3]}
+
+
+@pytest.mark.parametrize(
+    ("text", "index"),
+    [("[0, 3, 1, 2]", [0, 3, 1, 2]), ("5", [0, 0, 1, 1]), ("-1, 0, 0, -4", [5, 0, 0, 0])],
+)
+def test_an_index_is_typed_as_in_python(
+    shown: Open, session: Session, text: str, index: list[int]
+) -> None:
+    """In brackets, flat or from the end; the text stays as it was typed, and the bits are its."""
+    with shown(session) as bridge:
+        page = bridge.page
+        choose(page, SITE)
+        page.get_by_label("elements").select_option("index")
+        box = page.get_by_label("index of the element")
+        box.press_sequentially(text)
+        page.locator(".fi-armbar", has_text=f"on element {index}").wait_for()
+        assert box.input_value() == text
+        assert not wrong(page)
+        page.get_by_role("button", name=ARM).click()
+        page.locator(".fi-fault").wait_for()
+        assert session.plan[0].elements == {"index": index}
+
+
+@pytest.mark.parametrize("text", ["", "[]", "0"])
+def test_a_scalar_has_one_element(shown: Open, session: Session, text: str) -> None:
+    """It is chosen at once, and by any of its indices; the placeholder is whole."""
+    with shown(session) as bridge:
+        page = bridge.page
+        choose(page, "nll_loss_forward*1:0")
+        page.get_by_label("elements").select_option("index")
+        box = page.get_by_label("index of the element")
+        assert box.get_attribute("placeholder") == "[]"
+        box.fill("0, 0")
+        page.locator(".fi-wrong", has_text="a scalar has one element").wait_for()
+        box.fill(text)
+        page.locator(".fi-armbar", has_text="on element []").wait_for()
+        page.get_by_role("button", name=ARM).click()
+        page.locator(".fi-fault").wait_for()
+        assert session.plan[0].elements == {"index": []}
+
+
+def test_a_trigger_that_cannot_be_is_told_at_its_fields(shown: Open, session: Session) -> None:
+    """Each box says what was given and what to type; nothing is armed by button, Enter or Space."""
+    given = {
+        "steps": "5-2",
+        "seed": "abc",
+        "probability": "50%",
+        "times at most": "0",
+        "micro batches": "x",
+        "ranks": "all",
+    }
+    with shown(session) as bridge:
+        page = bridge.page
+        choose(page, SITE)
+        open_trigger(page)
+        form = page.get_by_role("form", name="fault")
+        for label, text in given.items():
+            form.get_by_label(label, exact=True).fill(text)
+        page.locator(".fi-wrong", has_text="'all' cannot be").wait_for()
+        said = wrong(page)
+        assert [text.split(" cannot be: ")[0] for text in said] == [
+            f"'{t}'" for t in given.values()
+        ]
+        assert all("type " in text for text in said)
+        assert page.locator(".fi-armbar .fi-primary").is_disabled()
+        form.get_by_label("seed", exact=True).press("Enter")
+        page.locator(".fi-grid").focus()
+        page.keyboard.press("Space")
+        page.locator(".fi-state[data-state=failed]", has_text="steps: '5-2' cannot be").wait_for()
+        assert not len(session.plan)
+        right = {"seed": "7", "probability": "0.5", "times at most": "2"}
+        for label in given:
+            form.get_by_label(label, exact=True).fill(right.get(label, ""))
+        page.get_by_role("button", name=ARM).click()
+        page.locator(".fi-fault").wait_for()
+        (fault,) = session.plan
+        assert (fault.seed, fault.probability, fault.times) == (7, 0.5, 2)
+        page.locator(".fi-state[data-state=failed]").wait_for(state="detached")
+
+
+def test_large_whole_numbers_are_kept_to_the_last_digit(shown: Open, session: Session) -> None:
+    """A seed, a limit and a value of 2**53 + 1 are armed, edited and changed as they are."""
+    with shown(session) as bridge:
+        page = bridge.page
+        choose(page, "add_*1:0")  # an int64
+        page.get_by_label("fault model").select_option("set")
+        page.locator(".fi-problem[data-kind=missing]", has_text="value: type a number").wait_for()
+        page.get_by_label("value", exact=True).fill(str(LARGE))
+        page.get_by_label("seed").fill(str(LARGE))
+        open_trigger(page)
+        page.get_by_label("times at most").fill(str(LARGE))
+        page.get_by_role("button", name=ARM).click()
+        page.locator(".fi-fault").wait_for()
+        (armed,) = session.plan
+        assert (armed.seed, armed.times, armed.parameters) == (LARGE, LARGE, {"value": LARGE})
+        page.get_by_role("button", name="edit f1").click()
+        page.get_by_role("button", name="Change f1").click()
+        page.get_by_role("button", name=ARM).wait_for()
+        assert session.plan[0] == armed
+
+
+def test_a_slice_of_one_number(shown: Open, session: Session) -> None:
+    """The last picture of the batch: 8 × 4 × 4 elements."""
+    with shown(session) as bridge:
+        page = bridge.page
+        choose(page, SITE)
+        page.get_by_label("fault model").select_option("zero")
+        page.get_by_label("elements").select_option("slice")
+        page.get_by_label("which").fill("-1")
+        page.locator(".fi-armbar", has_text="zero on slice -1").wait_for()
+        page.get_by_role("button", name=ARM).click()
+        page.locator(".fi-fault").wait_for()
+        assert session.plan[0].elements == {"slice": "-1"}
+
+
+def test_the_preview_stays_with_the_fault_that_was_armed(shown: Open, session: Session) -> None:
+    """After Arm it is still that of f1, which strikes it; another seed is a preview of f2."""
+    with shown(session) as bridge:
+        page = bridge.page
+        choose(page, SITE)
+        page.locator(".fi-preview", has_text="preview of f1, not armed yet: 1 element").wait_for()
+        rows = page.locator("table[aria-label=preview] tbody tr")
+        before = rows.all_inner_texts()
+        page.get_by_role("button", name=ARM).click()
+        page.locator(".fi-preview", has_text="preview of f1, as armed: 1 element").wait_for()
+        assert rows.all_inner_texts() == before
+        replay(page)
+        assert session.run is not None
+        ((struck,),) = (each.elements for each in session.run.injections)
+        assert before[0].startswith(str(list(struck.index)))
+        page.get_by_label("seed").fill("3")
+        page.locator(".fi-preview", has_text="preview of f2, not armed yet").wait_for()
+        page.get_by_label("seed").fill("0")
+        page.locator(".fi-preview", has_text="preview of f1, as armed").wait_for()
+
+
+def test_arm_names_its_site_where_the_tree_chose_a_module(shown: Open, session: Session) -> None:
+    """A click on a module leaves the card: the button says so, and the site's row is marked."""
+    with shown(session) as bridge:
+        page = bridge.page
+        choose(page, SITE)
+        page.locator(".fi-row[aria-level='2']").first.click()
+        page.locator(".fi-row[aria-selected=true][aria-level='2']").wait_for()
+        page.locator(".fi-row[aria-current=true]", has_text=SITE).wait_for()
+        page.get_by_role("button", name=f"Arm at {SITE}", exact=True).click()
+        page.locator(".fi-fault").wait_for()
+        assert str(session.plan[0].target) == SITE
