@@ -17,6 +17,7 @@ from fi_notebook.errors import SessionError
 from fi_notebook.session import Session
 from fi_notebook.ui.explorer import Explorer, explorer_of
 from tests import models
+from tests.tools import modebar
 from tests.ui.bridge import bridged
 from tests.ui.conftest import Open
 from tests.ui.pages import arm, choose, replay
@@ -92,6 +93,7 @@ class TestStory:
             for tab in ("Tensor diff", "Propagation", "Training"):
                 page.get_by_role("tab", name=tab).click()
                 page.locator(".fi-plot .main-svg").first.wait_for()
+                assert modebar.buttons(page) == modebar.LOCAL
             assert [m["kind"] for m in bridge.sent].count("plotly") == 1
             sizes = [size for _, size in bridge.received]
             assert max(sizes) <= 4 / 3 * 1_000_000 + 4  # base64 of at most one part

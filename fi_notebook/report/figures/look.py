@@ -49,6 +49,11 @@ DOT = " · "
 
 _FONT = "system-ui, -apple-system, 'Segoe UI', 'Helvetica Neue', Arial, sans-serif"
 _MANY = 2000  # from here on points are drawn by WebGL
+_REMOVED = (
+    *("lasso2d", "select2d", "zoomIn2d", "zoomOut2d", "autoScale2d"),  # of no use here
+    *("sendChartToCloud", "sendDataToCloud", "editInChartStudio"),  # upload what is drawn
+)
+"""Buttons that no figure has; under which name plotly uploads depends on its version."""
 
 
 def theme(dark: bool = False) -> go.layout.Template:
@@ -100,7 +105,7 @@ def theme(dark: bool = False) -> go.layout.Template:
                 "bgcolor": "rgba(0,0,0,0)",
                 "color": quiet,
                 "activecolor": text,
-                "remove": ["lasso2d", "select2d", "zoomIn2d", "zoomOut2d", "autoScale2d"],
+                "remove": _REMOVED,
             },
             "colorway": [GOLDEN, FAULTY, OPPOSITE],
         }
@@ -148,6 +153,7 @@ def set_title(
     figure.update_layout(
         template=theme(dark),
         title={"text": title, "subtitle": {"text": "<br>".join(lines)}},
+        modebar={"remove": _REMOVED},  # here too: a figure may be given another template
         margin={"t": room + 15 * (len(lines) - 1)},
     )
 
