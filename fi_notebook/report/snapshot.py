@@ -15,12 +15,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from html import escape
 
+from fi_notebook.analysis.words import told_apart
 from fi_notebook.core.fault import FaultPlan
-from fi_notebook.core.injection import Injection
+from fi_notebook.core.injection import ElementChange, Injection
 from fi_notebook.core.run import Difference, Run
 from fi_notebook.core.trace import Trace
 from fi_notebook.core.tree import Node
 from fi_notebook.core.words import counted
+from fi_notebook.report.numbers import number
 from fi_notebook.report.payload import shortened
 
 __all__ = ["LARGEST", "STYLE", "html_table", "snapshot_html", "snapshot_text"]
@@ -66,7 +68,7 @@ def _run_html(run: Run | None) -> Iterator[str]:
     yield f"<p><b>{escape(run.outcome.name)}</b>: {escape(run.outcome.reason)}</p>"
     comparison = run.comparison
     rows = [
-        (d.name, f"{d.golden:.6g}", f"{d.faulty:.6g}", _equal_words(d))
+        (d.name, *told_apart(d.golden, d.faulty), _equal_words(d))
         for d in (comparison.loss, comparison.gradient_norm)
     ]
     yield html_table(("", "golden", "faulty", ""), rows)
@@ -84,10 +86,18 @@ def _injection_html(injection: Injection) -> Iterator[str]:
     where = f"{injection.site} in step {injection.step}"
     yield f"<p><code>{escape(where)}</code>: {counted(injection.changed, 'element')} changed</p>"
     rows = [
-        (str(list(change.index)), f"{change.before:.6g}", f"{change.after:.6g}", *_bits(change))
+        (str(list(change.index)), *_values(change), *_bits(change))
         for change in injection.elements[:_MOST_CHANGES]
     ]
     yield html_table(("element", "before", "after", "bits before", "bits after"), rows)
+
+
+def _values(change: ElementChange) -> tuple[str, str]:
+    """Before and after, told apart; whole numbers in full."""
+    before, after = change.before, change.after
+    if isinstance(before, float) and isinstance(after, float):
+        return told_apart(before, after)
+    return number(before), number(after)
 
 
 def _bits(change: object) -> tuple[str, str]:

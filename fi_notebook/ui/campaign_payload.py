@@ -12,6 +12,7 @@ import json
 import math
 from typing import Any
 
+from fi_notebook.analysis.words import told_apart
 from fi_notebook.campaign.counted import Counted
 from fi_notebook.campaign.journal import Row
 from fi_notebook.campaign.results import Results
@@ -84,7 +85,7 @@ def _row(row: Row) -> dict[str, Any]:
         "site": row.site,
         "what": what,
         "elements": _elements(fault["elements"]),
-        "change": f"{before:.4g} → {after:.4g}",
+        "change": " → ".join(told_apart(before, after)),
         "outcome": row.outcome.replace("_", " "),
         "reason": row.reason,
     }

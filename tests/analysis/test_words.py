@@ -8,12 +8,15 @@ from hypothesis import strategies as st
 from fi_notebook.analysis.words import (
     excess,
     four_digits,
+    how_far,
     limited,
+    nonfinite_words,
     percent,
     several,
     times,
     told_apart,
 )
+from fi_notebook.core.run import Difference
 
 
 def test_numbers_have_four_significant_digits() -> None:
@@ -54,3 +57,11 @@ def test_lists_in_a_sentence() -> None:
     assert several(["a"]) == "a"
     assert several(["a", "b", "c"]) == "a, b and c"
     assert several(["a", "b", "c", "d", "e"]) == "a, b, c and 2 more"
+
+
+def test_no_distance_is_given_to_what_is_not_finite() -> None:
+    """6 NaN are 6 NaN, however far the finite elements are; the rest has a relative L2."""
+    assert how_far(Difference("a", False, 6, 6, 0.0, new_nan=6)) == "6 NaN"
+    assert how_far(Difference("a", False, 9, 9, 0.5, new_nan=1, new_inf=2000)) == "1 NaN, 2,000 Inf"
+    assert how_far(Difference("a", False, 6, 6, 0.25)) == "relative L2 0.25"
+    assert nonfinite_words(0, 0) == ""

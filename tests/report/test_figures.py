@@ -271,6 +271,18 @@ def test_gradients_stand_by_name_with_numbers() -> None:
     assert _title(figure) == "gradients: 2 of 3 differ"
 
 
+def test_hovers_give_no_distance_to_nan() -> None:
+    """Neither the bar of a gradient nor the mark of a call; how many NaN there are stands there."""
+    gone = (Difference("a", False, 6, 6, 0.0, 0.0, new_nan=6),)
+    compared = comparison({"relu*2:0": 0.5}, gradients=gone)
+    compared.columns["new_nan"][compared.diverged[0]] = 6
+    bar = figures.gradients(compared).data[0].hovertext[0]
+    assert bar == "a<br>newly 6 NaN<br>changed 6 of 6"
+    marks = [text for trace in figures.propagation(compared).data for text in trace.text or ()]
+    assert "new NaN 6" in marks[0]
+    assert "relative L2" not in marks[0]
+
+
 def test_of_many_gradients_the_worst_are_drawn() -> None:
     """40 of 50, and the subtitle says so."""
     found = tuple(Difference(f"p{n}", False, 6, 6, (n + 1) / 100, 0.1) for n in range(50))

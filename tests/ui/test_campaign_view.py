@@ -130,7 +130,7 @@ def test_the_most_harmful_rows_come_first() -> None:
     campaign.run()
     rows = json.loads(json.dumps(frame(campaign), allow_nan=False))["rows"]
     assert [(row["id"], row["outcome"]) for row in rows] == [(2, "nan immediate"), (1, "changed")]
-    assert rows[0]["change"].endswith("→ nan")
+    assert rows[0]["change"].endswith("→ NaN")
 
 
 def test_every_picture_has_a_text() -> None:

@@ -1,6 +1,6 @@
 /** Elements of the page; every text is set as text, never as markup. */
 
-import { exact, short } from "./numbers.js";
+import { exact, pairText, short } from "./numbers.js";
 
 /** @import { Store } from "./store.js" */
 
@@ -54,9 +54,16 @@ export function button(text, onclick, props = {}, kind = "") {
   return h(`button.button${kind ? `.${kind}` : ""}`, { type: "button", onclick, ...props }, text);
 }
 
-/** A number in short form, exact on hover. @param {string} [more] */
-export function figure(value, more = "") {
-  return h("span.num", { title: exact(value) + (more ? ` · ${more}` : "") }, short(value));
+/** A number in short form, exact on hover. @param {string} [more] @param {string} [text] */
+export function figure(value, more = "", text = short(value)) {
+  return h("span.num", { title: exact(value) + (more ? ` · ${more}` : "") }, text);
+}
+
+/** Two numbers that are to be compared, in enough digits to see where they differ.
+ * @param {string} [dtype] */
+export function figures(before, after, dtype = "") {
+  const [first, second] = pairText(before, after, dtype);
+  return [figure(before, "", first), figure(after, "", second)];
 }
 
 /** A choice. @param {string} value @param {any[]} options pairs of value and text

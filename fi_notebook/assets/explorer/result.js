@@ -1,9 +1,9 @@
 /** The result pane: the outcome in one sentence, then its tabs. */
 
 import { diffPanel } from "./diff.js";
-import { button, figure, fill, h } from "./dom.js";
+import { button, figures, fill, h } from "./dom.js";
 import { logPanel } from "./log.js";
-import { count, number, short } from "./numbers.js";
+import { count, farText, number } from "./numbers.js";
 import { propagationPanel } from "./propagation.js";
 import { sweepPanel } from "./sweep.js";
 import { trainingPanel } from "./training.js";
@@ -75,9 +75,10 @@ function countTile(name, n, total) {
 function tile(name, difference) {
   const { golden, faulty, equal, note, relative_l2: far } = difference;
   if (note && !Number.isFinite(number(golden))) return h("div.tile", null, h("span.key", null, name), h("span.note", null, note));
+  const [before, after] = figures(golden, faulty);
   return h("div.tile", null, h("span.key", null, name),
-    h("span.big", null, figure(golden), equal ? h("span.equal", null, " = ") : " → ", figure(faulty)),
-    h("span.note", null, equal ? ` ${note || "bit for bit"}` : ` relative\u00a0${short(far)}`));
+    h("span.big", null, before, equal ? h("span.equal", null, " = ") : " → ", after),
+    h("span.note", null, equal ? ` ${note || "bit for bit"}` : ` relative\u00a0${farText(golden, faulty, far)}`));
 }
 
 /** What each tab shows. @type {Record<string, (view: View) => any[]>} */

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import plotly.graph_objects as go
 
+from fi_notebook.analysis.words import nonfinite_words
 from fi_notebook.core.run import Comparison, Difference
 from fi_notebook.core.words import agreed, among
 from fi_notebook.report.figures.look import FAULTY, GOLDEN, heat, message, set_title, short
@@ -131,18 +132,21 @@ def _bar_text(difference: Difference | None) -> str:
         return "none"
     if difference.equal:
         return "="
-    bad = [(difference.new_nan, "NaN"), (difference.new_inf, "Inf")]
-    counts = [f"{count:,} {name}" for count, name in bad if count]
-    return ", ".join(counts) or number(difference.relative_l2)
+    bad = nonfinite_words(difference.new_nan, difference.new_inf)
+    return bad or number(difference.relative_l2)
 
 
 def _bar_hover(difference: Difference | None) -> str:
     if difference is None:
         return "none"
-    return (
-        f"{short(difference.name)}<br>relative L2 {difference.relative_l2!r}<br>"
-        f"max |Δ| {difference.max_abs!r}<br>changed {share(difference.changed, difference.numel)}"
+    bad = nonfinite_words(difference.new_nan, difference.new_inf)
+    far = (
+        f"newly {bad}"
+        if bad
+        else f"relative L2 {difference.relative_l2!r}<br>max |Δ| {difference.max_abs!r}"
     )
+    changed = share(difference.changed, difference.numel)
+    return f"{short(difference.name)}<br>{far}<br>changed {changed}"
 
 
 def tree_heat(comparison: Comparison, *, dark: bool = False) -> go.Figure:
