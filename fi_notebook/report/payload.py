@@ -12,6 +12,7 @@ site come by `site_payload`. Source texts beyond `LONGEST_SOURCE` are left out.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -33,6 +34,7 @@ __all__ = [
     "LONGEST_SOURCE",
     "LONGEST_TEXT",
     "Columns",
+    "fault_content",
     "fault_payload",
     "plan_payload",
     "run_payload",
@@ -185,7 +187,13 @@ def fault_payload(fault: Fault) -> dict[str, Any]:
         "micro_batches": None if fault.micro_batches is None else str(fault.micro_batches),
         "ranks": None if fault.ranks is None else str(fault.ranks),
         "enabled": fault.enabled,
+        "content": fault_content(fault),
     }
+
+
+def fault_content(fault: Fault) -> str:
+    """What tells a fault from one that says anything else, its name included."""
+    return hashlib.sha256(repr(asdict(fault)).encode()).hexdigest()[:16]
 
 
 def plan_payload(plan: FaultPlan, trace: Trace | None = None) -> list[dict[str, Any]]:
@@ -217,6 +225,10 @@ def run_payload(run: Run) -> tuple[dict[str, Any], Columns]:
         "injections": [_injection(each, comparison.golden) for each in run.injections],
         "not_injected": [{"fault": n.fault, "reason": n.reason} for n in run.not_injected],
         "status": {fault.id: run.status(fault.id) for fault in run.plan},
+        "plan": [
+            {"id": fault.id, "content": fault_content(fault), "enabled": fault.enabled}
+            for fault in run.plan
+        ],
         "steps": steps_payload(run.golden, run.faulty),
         "comparison": _comparison(comparison),
         "noise": None if run.noise is None else run.noise.equal,

@@ -16,14 +16,14 @@ from collections.abc import Iterable, Iterator
 from html import escape
 
 from fi_notebook.analysis.words import told_apart
-from fi_notebook.core.fault import FaultPlan
+from fi_notebook.core.fault import Fault, FaultPlan
 from fi_notebook.core.injection import ElementChange, Injection
 from fi_notebook.core.run import Difference, Run
 from fi_notebook.core.trace import Trace
 from fi_notebook.core.tree import Node
 from fi_notebook.core.words import counted
 from fi_notebook.report.numbers import number
-from fi_notebook.report.payload import shortened
+from fi_notebook.report.payload import fault_content, shortened
 
 __all__ = ["LARGEST", "STYLE", "html_table", "snapshot_html", "snapshot_text"]
 
@@ -32,6 +32,7 @@ LARGEST = 200_000
 
 _MOST_NODES = 300
 _MOST_CHANGES = 16
+_EARLIER = "This is the result of an earlier plan; replay to run the present one."
 
 STYLE = """<style>
 .fi-snapshot{font:13px/1.5 system-ui,sans-serif;max-width:960px}
@@ -51,7 +52,7 @@ The last rule hides the error that stands in place of a live view which no kerne
 
 def snapshot_html(trace: Trace | None, plan: FaultPlan, run: Run | None) -> str:
     """The exploration as static HTML."""
-    parts = [STYLE, '<div class="fi-snapshot">', *_run_html(run), *_plan_html(plan, run)]
+    parts = [STYLE, '<div class="fi-snapshot">', *_run_html(run, plan), *_plan_html(plan, run)]
     if trace is not None:
         title = f"{counted(trace.call_count, 'call')}, {counted(len(trace), 'site')}"
         parts += [f"<p><b>{title}</b></p>", *_tree_html(trace)]
@@ -59,12 +60,14 @@ def snapshot_html(trace: Trace | None, plan: FaultPlan, run: Run | None) -> str:
     text = "\n".join(parts)
     if len(text.encode()) <= LARGEST:
         return text
-    return f'{STYLE}<div class="fi-snapshot">{"".join(_run_html(run))}</div>'
+    return f'{STYLE}<div class="fi-snapshot">{"".join(_run_html(run, plan))}</div>'
 
 
-def _run_html(run: Run | None) -> Iterator[str]:
+def _run_html(run: Run | None, plan: FaultPlan) -> Iterator[str]:
     if run is None:
         return
+    if _moved(run, plan):
+        yield f"<p>{_EARLIER}</p>"
     yield f"<p><b>{escape(run.outcome.name)}</b>: {escape(run.outcome.reason)}</p>"
     comparison = run.comparison
     rows = [
@@ -109,14 +112,20 @@ def _bits(change: object) -> tuple[str, str]:
 def _plan_html(plan: FaultPlan, run: Run | None) -> Iterator[str]:
     if not len(plan):
         return
-    rows = [
-        (
-            str(fault),
-            "off" if not fault.enabled else "armed" if run is None else run.status(fault.id),
-        )
-        for fault in plan
-    ]
+    rows = [(str(fault), _status(fault, run) if fault.enabled else "off") for fault in plan]
     yield html_table(("plan", ""), rows)
+
+
+def _status(fault: Fault, run: Run | None) -> str:
+    """What became of this very fault; one that says anything else has not run yet."""
+    ran = run is not None and fault_content(fault) in map(fault_content, run.plan)
+    return run.status(fault.id) if run is not None and ran else "armed"
+
+
+def _moved(run: Run, plan: FaultPlan) -> bool:
+    """Whether other faults are armed now than those that ran."""
+    now, then = ([fault_content(f) for f in each if f.enabled] for each in (plan, run.plan))
+    return now != then
 
 
 def _tree_html(trace: Trace) -> Iterator[str]:
@@ -166,6 +175,7 @@ def snapshot_text(trace: Trace | None, plan: FaultPlan, run: Run | None) -> str:
         lines.append(f"{counted(trace.call_count, 'call')}, {counted(len(trace), 'site')}")
     lines += [str(fault) for fault in plan]
     if run is not None:
+        lines += [_EARLIER] if _moved(run, plan) else []
         lines.append(str(run.outcome))
         lines += [f"{missed.fault} not injected: {missed.reason}" for missed in run.not_injected]
     return "\n".join(lines)

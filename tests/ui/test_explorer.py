@@ -169,8 +169,19 @@ class TestAgreement:
             page.locator(".fi-fault[data-status=armed]").wait_for()
             session.replay()
             page.locator(".fi-verdict").wait_for()
+            page.locator(".fi-fault[data-status=fired]").wait_for()
+            earlier = page.locator(".fi-outcome", has_text="earlier plan")
+            assert not earlier.count()
+            session.disarm()
+            session.arm("relu*1:0", "nan")
+            page.locator(".fi-fault[data-status=armed]", has_text="nan").wait_for()
+            earlier.get_by_text("press Replay").wait_for()
+            session.replay()
+            page.locator(".fi-verdict", has_text="nan").wait_for()
+            assert not earlier.count()
             session.disarm()
             page.locator(".fi-plan", has_text="nothing is armed").wait_for()
+            earlier.get_by_text("nothing is armed now").wait_for()
 
     def test_what_is_clicked_is_the_session(self, shown: Open, session: Session) -> None:
         """Arm, undo, redo and Reset are calls of the session."""

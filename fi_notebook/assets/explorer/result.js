@@ -5,6 +5,7 @@ import { button, figures, fill, h } from "./dom.js";
 import { logPanel } from "./log.js";
 import { count, farText, number } from "./numbers.js";
 import { propagationPanel } from "./propagation.js";
+import { earlierText } from "./ran.js";
 import { sweepPanel } from "./sweep.js";
 import { trainingPanel } from "./training.js";
 
@@ -32,6 +33,7 @@ export function resultPane(view) {
     update(topics) {
       const { tab } = store.ui;
       if (topics.includes("site")) view.follow?.();
+      if (topics.some((t) => ["plan", "state"].includes(t))) fill(head, outcome(store));
       const live = topics.includes(LIVE[tab]);
       if (!live && !topics.some((t) => ["run", "figures", "tab", "log", "hello"].includes(t))) return;
       tabs.replaceChildren(...TABS.map(([name, text]) => button(text, () => choose_(name), { role: "tab", "aria-selected": tab === name }, "tab")));
@@ -49,7 +51,9 @@ function outcome(store) {
   const { run } = store;
   if (!run) return [h("div.empty", null, "Arm a fault and press Replay: golden and faulty run of the step are compared here.")];
   const { comparison } = run;
+  const earlier = earlierText(store);
   return [
+    earlier ? h("div.warning", { role: "status" }, earlier) : null,
     h("div.verdict", { "data-outcome": run.outcome.name, "data-run": store.runs, role: "status" }, h("strong", null, run.outcome.name.replaceAll("_", " ")),
       h("span", null, ` ${run.outcome.reason}`),
       run.outcome.detected_by.map((name) => h("span.chip", null, `detected by ${name}`))),
