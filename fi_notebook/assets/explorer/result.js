@@ -2,6 +2,7 @@
 
 import { diffPanel } from "./diff.js";
 import { button, figures, fill, h } from "./dom.js";
+import { tabKey } from "./keyboard.js";
 import { logPanel } from "./log.js";
 import { count, farText, number } from "./numbers.js";
 import { propagationPanel } from "./propagation.js";
@@ -21,7 +22,8 @@ const LIVE = { training: "steps", sweep: "sweep" };
 export function resultPane(view) {
   const { store } = view;
   const head = h("div.outcome");
-  const tabs = h("div.tabs", { role: "tablist", "aria-label": "result" });
+  const tabs = h("div.tabs", { role: "tablist", "aria-label": "result",
+    onkeydown: (event) => tabKey(event, (each) => choose_(each.dataset.key)) });
   const body = h("div.body", { role: "tabpanel", tabindex: 0 });
   const el = h("section.pane.result", { "aria-label": "result", "data-name": "result" }, head, tabs, body);
   const choose_ = (name) => {
@@ -36,7 +38,8 @@ export function resultPane(view) {
       if (topics.some((t) => ["plan", "state"].includes(t))) fill(head, outcome(store));
       const live = topics.includes(LIVE[tab]);
       if (!live && !topics.some((t) => ["run", "figures", "tab", "log", "hello"].includes(t))) return;
-      tabs.replaceChildren(...TABS.map(([name, text]) => button(text, () => choose_(name), { role: "tab", "aria-selected": tab === name }, "tab")));
+      fill(tabs, TABS.map(([name, text]) => button(text, () => choose_(name), {
+        role: "tab", "aria-selected": tab === name, tabindex: tab === name ? 0 : -1, "data-key": name }, "tab")));
       fill(head, outcome(store));
       if (topics.every((t) => t === "log") && tab !== "log") return;
       view.follow = undefined;
