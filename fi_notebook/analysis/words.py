@@ -3,6 +3,7 @@
 four_digits(0.000123456)     '0.0001235'
 four_digits(float("nan"))    'NaN'
 percent(0.05)                '5 %'
+about(0.5), about(0.0001)    '50%', '<0.1%'
 limited(8e44)                'more than a million'
 times(35.0), times(8e44)     '35 times', 'more than a million times'
 several(["a", "b", "c", "d"], 2)   'a, b and 2 more'
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from fi_notebook.core.run import Difference
 
 __all__ = [
+    "about",
     "excess",
     "four_digits",
     "how_far",
@@ -47,6 +49,20 @@ def four_digits(value: float) -> str:
 def percent(share: float) -> str:
     """A share as a percentage, four significant digits."""
     return f"{four_digits(100 * share)} %"
+
+
+def about(share: float, digits: int = 0) -> str:
+    """A share as a short percentage; of what is there it never says 0, nor 100 of less than all.
+
+    Args:
+        share: The share.
+        digits: How many after the point; near 0 and near 1 at least one.
+    """
+    if share in (0.0, 1.0):
+        return f"{share:.{digits}%}"
+    near = share < 0.1 or share > 0.99
+    text = f"{share:.{max(digits, 1) if near else digits}%}"
+    return {"0.0%": "<0.1%", "100.0%": ">99.9%"}.get(text, text)
 
 
 def limited(ratio: float) -> str:

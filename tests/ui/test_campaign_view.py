@@ -127,8 +127,11 @@ def test_the_most_harmful_rows_come_first() -> None:
         elements={"index": 5},
         strategy="exhaustive",
     )
+    assert frame(campaign)["state"] == "not started"
     campaign.run()
-    rows = json.loads(json.dumps(frame(campaign), allow_nan=False))["rows"]
+    told = json.loads(json.dumps(frame(campaign), allow_nan=False))
+    rows = told["rows"]
+    assert (told["state"], told["harmful"]) == ("done", 2)
     assert [(row["id"], row["outcome"]) for row in rows] == [(2, "nan immediate"), (1, "changed")]
     assert rows[0]["change"].endswith("→ NaN")
 
