@@ -13,6 +13,7 @@ site come by `site_payload`. Source texts beyond `LONGEST_SOURCE` are left out.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -56,6 +57,7 @@ LONGEST_TEXT = 300
 
 _MOST_ROWS = 2_000  # rows of one fault that are marked in the tree
 _MOST_DIFFERENCES = 200  # named tensors of a comparison that are listed
+_CALLED_MAGIC = re.compile(r"\Aget_ipython\(\)\.\w+\(.*\)  # (%%\w.*)")  # as `magics` writes it
 _FLOATS = ("min", "max", "mean", "std", "norm")
 _COUNTS = ("nan", "posinf", "neginf", "zeros")
 
@@ -147,7 +149,7 @@ def _sources(sources: Mapping[str, str]) -> dict[str, str]:
     for name, text in sorted(sources.items(), key=lambda item: len(item[1])):
         left -= len(text)
         if left >= 0:
-            kept[name] = text
+            kept[name] = _CALLED_MAGIC.sub(r"\1", text)
     return kept
 
 

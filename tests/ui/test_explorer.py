@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 import struct
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -277,6 +278,19 @@ class TestErrors:
             broken.clear()
             page.locator(".fi-primary:enabled", has_text="Replay").wait_for()
             replay(page)
+
+    def test_an_error_is_shown_with_its_type(self, shown: Open, session: Session) -> None:
+        """But for our own, which say all that is to be said; the type alone where that is all."""
+        with shown(session) as bridge:
+            failed = bridge.page.locator(".fi-state[data-state=failed]")
+            for error, text in (
+                (ValueError("bad\nthing"), "ValueError: bad"),
+                (torch.OutOfMemoryError("full"), "torch.OutOfMemoryError: full"),
+                (KeyError(), "KeyError"),
+                (SessionError("run it again"), "run it again"),
+            ):
+                explorer_of(session).fail(error)
+                failed.filter(has_text=re.compile(f"^{re.escape(text)}$")).wait_for()
 
     def test_a_message_that_is_not_understood_is_shown(self, shown: Open, session: Session) -> None:
         """An unknown request ends in an error with its near matches."""

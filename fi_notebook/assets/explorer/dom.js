@@ -82,26 +82,6 @@ export function table(heads, rows, label) {
     h("tbody", null, rows.map((cells) => h("tr", null, cells.map((cell) => h("td", null, cell))))));
 }
 
-/** A shape of a small picture. @param {string} tag @param {Record<string, any>} props @param {...any} children */
-function svg(tag, props, ...children) {
-  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  for (const [key, value] of Object.entries(props)) element.setAttribute(key, String(value));
-  element.append(...children);
-  return element;
-}
-
-/** A curve over calls with one point marked. @param {number[]} values @param {number} marked */
-export function sparkline(values, marked) {
-  const finite = values.filter(Number.isFinite);
-  const low = Math.min(...finite);
-  const span = Math.max(...finite) - low || 1;
-  const x = (i) => (values.length < 2 ? 50 : (i / (values.length - 1)) * 96 + 2);
-  const y = (v) => (Number.isFinite(v) ? 18 - ((v - low) / span) * 14 : 2);
-  const points = values.map((v, i) => `${x(i).toFixed(1)},${y(v).toFixed(1)}`).join(" ");
-  return svg("svg", { class: "fi-spark", viewBox: "0 0 100 20", "aria-hidden": "true" },
-    svg("polyline", { points }), svg("circle", { cx: x(marked), cy: y(values[marked]), r: 2.5 }));
-}
-
 /** Put a text on the clipboard. @param {Element} near */
 export async function copy(text, near) {
   try {

@@ -35,7 +35,7 @@ export function resultPane(view) {
     update(topics) {
       const { tab } = store.ui;
       if (topics.includes("site")) view.follow?.();
-      if (topics.some((t) => ["plan", "state"].includes(t))) fill(head, outcome(store));
+      if (topics.some((t) => ["plan", "state", "trace"].includes(t))) fill(head, outcome(store));
       const live = topics.includes(LIVE[tab]);
       if (!live && !topics.some((t) => ["run", "figures", "tab", "log", "hello"].includes(t))) return;
       fill(tabs, TABS.map(([name, text]) => button(text, () => choose_(name), {
@@ -52,7 +52,7 @@ export function resultPane(view) {
 /** The outcome in one sentence, and the figures that a person asks first. @param {Store} store */
 function outcome(store) {
   const { run } = store;
-  if (!run) return [h("div.empty", null, "Arm a fault and press Replay: golden and faulty run of the step are compared here.")];
+  if (!run) return [h("div.empty", null, `${store.trace ? "Arm" : "Press Trace, then arm"} a fault and press Replay: golden and faulty run of the step are compared here.`)];
   const { comparison } = run;
   const earlier = earlierText(store);
   return [

@@ -1,12 +1,13 @@
 /** The site card: where, which call, source, statistics, values, fault, plan. */
 
-import { button, fill, h, phaseTag, select, sparkline } from "./dom.js";
+import { button, fill, h, phaseTag, select } from "./dom.js";
 import { formPart } from "./form.js";
 import { siteText } from "./names.js";
 import { STATISTICS, typeText } from "./nodes.js";
 import { clip, count, plural, short } from "./numbers.js";
 import { planPart } from "./plan.js";
 import { sourceExcerpt } from "./source.js";
+import { sparkline } from "./spark.js";
 import { statistic } from "./statistics.js";
 import { sweepPart } from "./sweep.js";
 import { valuesPart } from "./values.js";
@@ -108,15 +109,14 @@ function callSelector(view, row) {
   const rows = kin(store.trace, row);
   const at = rows.indexOf(row);
   const step = (by) => store.reveal(rows[at + by]);
-  const calls = rows.slice(0, 400).map((each) => columns.std[each]);
   const outputs = [];
   for (let each = row; each >= 0 && columns.call[each] === columns.call[row]; each -= 1) outputs.unshift(each);
   for (let each = row + 1; each < store.trace.size && columns.call[each] === columns.call[row]; each += 1) outputs.push(each);
   return h("div.calls", null,
     button("‹", () => step(-1), { disabled: at <= 0, "aria-label": "previous call" }, "small"),
-    h("span.num", null, `call ${at + 1} of ${rows.length}`),
+    h("span.num", null, `call ${count(at + 1)} of ${count(rows.length)}`),
     button("›", () => step(1), { disabled: at + 1 >= rows.length, "aria-label": "next call" }, "small"),
-    rows.length > 1 ? sparkline(calls, Math.min(at, 399)) : null,
+    rows.length > 1 ? sparkline(rows.map((each) => columns.std[each]), at) : null,
     outputs.length > 1 ? select(String(row), outputs.slice(0, 300).map((each) => [String(each),
       `output ${columns.output[each]}${columns.index[each] < 0 ? "" : `[${columns.index[each]}]`}`]),
     (value) => store.reveal(Number(value)), { "aria-label": "output" }) : null);
