@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { clip, count, exact, farText, number, pairText, short, toldApart, typed } from "../../fi_notebook/assets/explorer/numbers.js";
+import { clip, count, exact, farText, number, pairText, shareText, short, toldApart, typed } from "../../fi_notebook/assets/explorer/numbers.js";
 
 test("numbers are shown in four significant digits", () => {
   assert.equal(short(3.14159), "3.142");
@@ -56,6 +56,11 @@ test("the exact form is Python's", () => {
 });
 
 test("thousands are set apart by spaces that break no line", () => assert.equal(count(1234567), "1\u202f234\u202f567"));
+
+test("a share of what is there is never none, nor all of less", () => {
+  const texts = [[0, 9], [1, 300_000], [1, 2], [299_999, 300_000], [9, 9]].map(([part, whole]) => shareText(part, whole));
+  assert.deepEqual(texts, ["0\u00a0%", "<0.1\u00a0%", "50\u00a0%", ">99.9\u00a0%", "100\u00a0%"]);
+});
 
 test("a long name is shown by its two ends", () => {
   const shown = clip("a".repeat(500) + "z".repeat(500), 100);

@@ -102,6 +102,15 @@ class TestFigure:
             [2], [4], ["2 NaN or Inf"],
         )  # fmt: skip
 
+    def test_crosses_alone_stand_at_no_value(self) -> None:
+        """Where nothing is finite the axis has no numbers; the legend says once what they are."""
+        gone = series([np.nan, np.nan], nan=[2, 2])
+        figure = watched(run(relu=series([1, 2]), mul=gone, add=gone))
+        assert list(figure.layout.yaxis2.ticktext) == ["not finite"]
+        assert figure.layout.yaxis.ticktext is None
+        named = [trace.showlegend for trace in figure.data if trace.name == "NaN or Inf"]
+        assert named == [False, True, False]
+
     def test_what_is_not_finite_is_drawn_first(self) -> None:
         """Of eight sites six are drawn, the last one among them, for it holds NaN."""
         found = {f"op{n}": series([1.0]) for n in range(MOST_ROWS + 1)}

@@ -6,6 +6,7 @@ import { figure, figures, h, table } from "./dom.js";
 /** Elements before and after, with the bits that differ and the distance in representable values.
  * @param {string} dtype */
 export function elementTable(elements, dtype, label = "changed elements") {
+  if (!elements.length) return null;
   return table(["element", "before", "after", "bits", "ULPs"], elements.map(({ index, before, after, bits }) => [
     h("span.num", null, `[${index.join(", ")}]`), ...valuesOf(before, after, bits, dtype), ...bitsCells(bits, dtype)]), label);
 }

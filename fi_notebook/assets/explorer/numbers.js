@@ -94,6 +94,14 @@ export function count(n) {
   return String(n).replace(/\B(?=(\d{3})+(?!\d))/g, "\u202f");
 }
 
+/** A part of a whole as a percentage; of what is there it never says 0, nor 100 of less than all.
+ * @param {number} part @param {number} whole */
+export function shareText(part, whole) {
+  const share = (100 * part) / whole;
+  const text = share > 0 && share < 0.1 ? "<0.1" : share < 100 && share > 99.9 ? ">99.9" : short(share);
+  return `${text}\u00a0%`;
+}
+
 /** `1 site`, `3 sites`. @param {number} n @param {string} noun */
 export function plural(n, noun) {
   return `${count(n)} ${noun}${n === 1 ? "" : "s"}`;

@@ -4,7 +4,7 @@ import { button, fill, h, phaseTag, select } from "./dom.js";
 import { formPart } from "./form.js";
 import { siteText } from "./names.js";
 import { STATISTICS, typeText } from "./nodes.js";
-import { clip, count, plural, short } from "./numbers.js";
+import { clip, count, plural, shareText, short } from "./numbers.js";
 import { planPart } from "./plan.js";
 import { sourceExcerpt } from "./source.js";
 import { sparkline } from "./spark.js";
@@ -132,6 +132,6 @@ function statistics(store, row) {
   return h("div.stats", { role: "group", "aria-label": "statistics" },
     ["min", "max", "mean", "std", "norm"].map((name) => cell(name, statistic(name, stats[name], store.dtypeOf(row)))),
     [["NaN", stats.nan], ["+Inf", stats.posinf], ["−Inf", stats.neginf]].map(([name, n]) => cell(name, count(n), n > 0)),
-    cell("zeros", h("span.num", { title: `${stats.zeros} of ${numel}` }, numel ? `${short((100 * stats.zeros) / numel)} %` : "–")),
+    cell("zeros", h("span.num", { title: `${stats.zeros} of ${numel}` }, numel ? shareText(stats.zeros, numel) : "–")),
     cell("elements", count(numel)));
 }

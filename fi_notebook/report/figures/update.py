@@ -21,6 +21,7 @@ from fi_notebook.report.scale import tick_label
 __all__ = ["gradients", "ranks", "tree_heat"]
 
 _BARS = 40
+_NAME = 28  # characters of a name, so that the bars have room in a narrow pane
 _ROWS = 60
 _KINDS = ("gradient", "parameter after the update")
 
@@ -38,14 +39,14 @@ def gradients(comparison: Comparison, *, dark: bool = False) -> go.Figure:
     if not pairs:
         return message(title, "the step left no gradients", dark=dark)
     kept = _worst(pairs)
-    names = [short(pairs[n][0]) for n in kept]
+    names = [short(pairs[n][0], _NAME) for n in kept]
     figure = go.Figure()
     low, high = _decades([d for pair in pairs for d in pair[1:] if d is not None])
     figure.add_bar(**_bars([pairs[n][1] for n in kept], _KINDS[0], low, high))
     figure.add_bar(**_bars([pairs[n][2] for n in kept], _KINDS[1], low, high))
     powers = np.arange(low, high + 1, max(1, round((high - low) / 6)))
     figure.update_xaxes(
-        title_text="relative L2 distance from the golden run",
+        title_text="relative L2 from golden",
         tickvals=powers,
         ticktext=[tick_label(10.0**p) for p in powers],
         range=[low, high + 0.22 * (high - low)],
@@ -56,6 +57,7 @@ def gradients(comparison: Comparison, *, dark: bool = False) -> go.Figure:
     left_out = f"the {len(kept)} worst of {len(pairs)}" if len(kept) < len(pairs) else ""
     figure.update_layout(height=150 + 34 * len(kept), barmode="group", bargap=0.3, bargroupgap=0.1)
     set_title(figure, title, left_out or "in the model's order; = is bit-equal", dark=dark)
+    figure.update_layout(margin={"r": 56})  # of the longest bar the text stands there
     return figure
 
 
