@@ -134,7 +134,6 @@ class WatchView(anywidget.AnyWidget):
 def _bare_figure(run: WatchedRun, golden: tuple[WatchedRun, ...], statistic: str) -> str:
     """The figure as JSON, without the title and the look, which the page has."""
     figure = watched(run, golden, statistic=statistic)
-    legend = {"yref": "container", "y": 0, "yanchor": "bottom"}
-    figure.update_layout(title=None, template=None, margin={"t": 26, "b": 66}, legend=legend)
-    figure.layout.height -= 40
+    figure.update_layout(title=None, template=None, margin={"t": 26})
+    figure.layout.height -= 58
     return str(figure.to_json())

@@ -22,8 +22,8 @@ function bitsCells(bits, dtype) {
   const [before, after] = bits.map((each) => BigInt(`0x${each}`));
   const moved = ulps(dtype, before, after);
   return [
-    h("span", null, h("span.mono", null, `${hexText(bits[0], dtype)} → ${hexText(bits[1], dtype)} `),
-      h("span.note", null, bitsText(dtype, changedBits(before, after)))),
+    h("span", null, h("span.mono.whole", null, hexText(bits[0], dtype)), h("span.mono", null, " → "),
+      h("span.mono.whole", null, hexText(bits[1], dtype)), " ", h("span.note", null, bitsText(dtype, changedBits(before, after)))),
     moved === null ? "–" : figure(moved, "representable values"),
   ];
 }

@@ -25,6 +25,7 @@ __all__ = [
     "FAULTY_SCALE",
     "GOLDEN",
     "GOLDEN_FILL",
+    "LEGEND_BELOW",
     "OPPOSITE",
     "SIGNED_SCALE",
     "heat",
@@ -43,6 +44,9 @@ FAULTY_FILL = "rgba(232,89,12,0.14)"
 OPPOSITE = "#3b82f6"
 FAULTY_SCALE = [[0.0, "rgba(232,89,12,0.08)"], [1.0, "rgba(232,89,12,0.65)"]]
 SIGNED_SCALE = [[0.0, OPPOSITE], [0.5, "rgba(128,128,128,0)"], [1.0, FAULTY]]
+
+LEGEND_BELOW = {"yref": "container", "y": 0, "yanchor": "bottom"}
+"""A legend at the lower edge, where it meets no title however narrow the figure is."""
 
 DOT = " · "
 """What stands between the clauses of a subtitle."""

@@ -13,7 +13,15 @@ import plotly.graph_objects as go
 from fi_notebook.analysis.words import nonfinite_words
 from fi_notebook.core.run import Comparison, Difference
 from fi_notebook.core.words import agreed, among
-from fi_notebook.report.figures.look import FAULTY, GOLDEN, heat, message, set_title, short
+from fi_notebook.report.figures.look import (
+    FAULTY,
+    GOLDEN,
+    LEGEND_BELOW,
+    heat,
+    message,
+    set_title,
+    short,
+)
 from fi_notebook.report.heat import HeatTable, by_module, by_rank
 from fi_notebook.report.numbers import number, share
 from fi_notebook.report.scale import tick_label
@@ -55,9 +63,10 @@ def gradients(comparison: Comparison, *, dark: bool = False) -> go.Figure:
         tickvals=list(range(len(names))), ticktext=names, autorange="reversed", showgrid=False
     )
     left_out = f"the {len(kept)} worst of {len(pairs)}" if len(kept) < len(pairs) else ""
-    figure.update_layout(height=150 + 34 * len(kept), barmode="group", bargap=0.3, bargroupgap=0.1)
+    figure.update_layout(height=182 + 34 * len(kept), barmode="group", bargap=0.3, bargroupgap=0.1)
     set_title(figure, title, left_out or "in the model's order; = is bit-equal", dark=dark)
-    figure.update_layout(margin={"r": 56})  # of the longest bar the text stands there
+    margin = {"r": 56, "b": 80}  # at the right stands the text of the longest bar
+    figure.update_layout(margin=margin, legend=LEGEND_BELOW)
     return figure
 
 

@@ -27,6 +27,7 @@ from fi_notebook.report.figures.look import (
     FAULTY,
     GOLDEN,
     GOLDEN_FILL,
+    LEGEND_BELOW,
     OPPOSITE,
     message,
     plain,
@@ -89,8 +90,9 @@ def watched(
     figure.update_xaxes(title_text="step", tickformat="d", row=len(names), col=1)
     for n, name in enumerate(names, start=1):
         figure.update_yaxes(row=n, col=1, **_axis(run.series.get(name), bands[name], statistic))
-    figure.update_layout(height=_HEAD + 40 + _ROW * len(names), hovermode="x unified")
+    figure.update_layout(height=_HEAD + 58 + _ROW * len(names), hovermode="x unified")
     set_title(figure, title, watched_words(run, golden), dark=dark)
+    figure.update_layout(margin={"b": 66}, legend=LEGEND_BELOW)
     return figure
 
 
