@@ -28,7 +28,7 @@ test("a result of an earlier plan says so and what to do", () => {
   assert.equal(earlierText(after([F1, OFF], [F1])), "", "what is off strikes nothing");
   assert.match(earlierText(after([F1], [{ ...F1, content: "28" }])), /earlier plan: press Replay/);
   assert.match(earlierText(after([F1], [F1, F2])), /press Replay/);
-  assert.match(earlierText(after([F1], [OFF])), /earlier plan; nothing is armed now/);
+  assert.match(earlierText(after([F1], [OFF])), /earlier plan; no fault is armed now/);
   assert.match(earlierText(after([F1, F2], [F2, F1])), /press Replay/, "faults strike in the order of the plan");
   assert.equal(earlierText(Object.assign(after([F1], []), { readonly: true })), "This is the result of an earlier plan.");
   assert.equal(earlierText(new Store(() => {})), "");

@@ -182,7 +182,7 @@ class TestAgreement:
             assert not earlier.count()
             session.disarm()
             page.locator(".fi-plan", has_text="nothing is armed").wait_for()
-            earlier.get_by_text("nothing is armed now").wait_for()
+            earlier.get_by_text("no fault is armed now").wait_for()
 
     def test_what_is_clicked_is_the_session(self, shown: Open, session: Session) -> None:
         """Arm, undo, redo and Reset are calls of the session."""

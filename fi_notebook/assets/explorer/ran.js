@@ -21,7 +21,7 @@ export function statusOf(store, fault) {
 export function earlierText(store) {
   const { run, plan, readonly, lost } = store;
   if (!run || enabled(run.plan) === enabled(plan.faults)) return "";
-  const todo = readonly || lost ? "" : enabled(plan.faults) ? ": press Replay to run the present one" : "; nothing is armed now";
+  const todo = readonly || lost ? "" : enabled(plan.faults) ? ": press Replay to run the present one" : "; no fault is armed now";
   return `This is the result of an earlier plan${todo}.`;
 }
 
