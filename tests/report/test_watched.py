@@ -144,6 +144,11 @@ class TestFigure:
         golden = [run("golden", relu=series([1]))]
         assert text(run(), golden) == "training: no step was read yet, against 1 golden run"
 
+    def test_where_nothing_is_finite_there_is_a_dash(self) -> None:
+        """A norm of four NaN is no number; how many they are stands at the end."""
+        line = text(run(relu=series([1, np.nan], nan=[0, 4]))).splitlines()[2]
+        assert line.split()[-5:] == ["1", "–", "–", "–", "4"]
+
 
 class _Tags(HTMLParser):
     """Every tag that a page has."""

@@ -37,10 +37,11 @@ export function healthCell(store, shown, node) {
   const { tree, bad, broken } = shown;
   const leaf = tree.kind[node] === KIND.site;
   const row = firstRow(tree, node);
-  const chips = leaf ? healthOf(store.trace, row)
+  let chips = leaf ? healthOf(store.trace, row)
     : bad[node] > 0 ? [{ text: "NaN/Inf", bad: true, title: "an output below is not finite" }] : [];
   if (broken?.[node] > 0) {
     const many = leaf ? `${plural(store.errors.bad[row], "element")}: ` : "";
+    chips = chips.filter((each) => each.bad); // there is no room for less
     chips.unshift({ text: "+ NaN/Inf", bad: true, title: `${many}not finite in the faulty run, unlike the golden one` });
   }
   return chips.map(({ text, bad: worse, title }) => h(worse ? "span.chip.bad" : "span.chip", { title }, text));
