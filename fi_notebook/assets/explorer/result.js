@@ -52,7 +52,7 @@ export function resultPane(view) {
 /** The outcome in one sentence, and the figures that a person asks first. @param {Store} store */
 function outcome(store) {
   const { run } = store;
-  if (!run) return [h("div.empty", null, `${store.trace ? "Arm" : "Press Trace, then arm"} a fault and press Replay: golden and faulty run of the step are compared here.`)];
+  if (!run) return [h("div.empty", null, `${store.trace ? "Arm" : "When the step is traced, arm"} a fault and press Replay: golden and faulty run of the step are compared here.`)];
   const { comparison } = run;
   const earlier = earlierText(store);
   return [
