@@ -287,7 +287,8 @@ def call_of_first_line(lines: list[str]) -> list[str]:
     if not lines or not re.match(rf"{MAGIC}(\s(?!.*\?\s*$)|$)", lines[0]):
         return lines
     arguments = ", ".join(_arguments(lines[0][len(MAGIC) :].strip()))
-    return [f"get_ipython().{CALL}({arguments})\n", *lines[1:]]
+    written = lines[0].strip()  # kept as a comment: the explorer shows what the person wrote
+    return [f"get_ipython().{CALL}({arguments})  # {written}\n", *lines[1:]]
 
 
 def _arguments(line: str) -> Iterator[str]:

@@ -260,7 +260,8 @@ def test_the_packages_own_name_is_the_extension(interpreter: InteractiveShell) -
 )  # fmt: skip
 def test_line_1_becomes_a_call(first: str, call: str) -> None:
     """The other lines stay as they are."""
-    assert magics.call_of_first_line([first + "\n", "a\n"]) == [f"get_ipython().{call}\n", "a\n"]
+    written = [f"get_ipython().{call}  # {first.strip()}\n", "a\n"]
+    assert magics.call_of_first_line([first + "\n", "a\n"]) == written
 
 
 @pytest.mark.parametrize("first", ["%%fi_explore?", "%%fi_explorer x", "x = 1", "%%time"])

@@ -112,7 +112,8 @@ def _first_words(comparison: Comparison, tolerance: float) -> str:
     row = int(matched[0])
     far = float(comparison.columns["relative_l2"][row])
     where = describe(comparison.golden, int(comparison.columns["golden"][row]))
-    bound = f"; relative L2 at least {four_digits(far)}" if far > 0 else ""
+    bad = any(comparison.columns[name][row] > 0 for name in ("new_nan", "new_inf"))
+    bound = f"; relative L2 at least {four_digits(far)}" if far > 0 and not bad else ""
     return f"the traces first differ{beyond} at {where}{bound}"
 
 

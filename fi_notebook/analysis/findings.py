@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from fi_notebook.analysis.words import limited, several, times
+from fi_notebook.analysis.words import how_far, several, times
 from fi_notebook.core.run import Comparison, Difference
 from fi_notebook.core.site import PHASES
 from fi_notebook.core.trace import Trace
@@ -142,8 +142,7 @@ def _escaped(comparison: Comparison) -> str:
     worst = max(moved, key=lambda p: (p.new_nan + p.new_inf, p.relative_l2))
     return (
         f"escaped to weights: {among(len(moved), len(comparison.parameters), 'parameter')} "
-        f"{agreed(len(moved), 'differ')} after the update, most {worst.name} "
-        f"(relative L2 {limited(worst.relative_l2)})"
+        f"{agreed(len(moved), 'differ')} after the update, most {worst.name} ({how_far(worst)})"
     )
 
 

@@ -24,7 +24,7 @@ from fi_notebook.analysis.mechanisms import RESIDUE, deaths_words, growth_words
 from fi_notebook.analysis.nonfinite import first_nonfinite
 from fi_notebook.analysis.outcome_course import COURSE_RULES
 from fi_notebook.analysis.tolerance import DEFAULT, Tolerance
-from fi_notebook.analysis.words import four_digits, limited, several, told_apart
+from fi_notebook.analysis.words import four_digits, how_far, limited, several, told_apart
 from fi_notebook.core.fault import FaultPlan
 from fi_notebook.core.injection import NO_ELEMENT, Injection, NotInjected
 from fi_notebook.core.run import NO_LOSS, RESULT, Comparison, Difference, Outcome, StepRecord
@@ -268,8 +268,10 @@ def _end_words(e: Evidence) -> str:
 
 def _instead(what: str, golden: float, faulty: float) -> str:
     texts = told_apart(golden, faulty)
-    apart = limited(relative(golden, faulty))
-    return f"{what} {texts[1]} instead of {texts[0]} (relative difference {apart})"
+    said = f"{what} {texts[1]} instead of {texts[0]}"
+    if not (np.isfinite(golden) and np.isfinite(faulty)):
+        return said
+    return f"{said} (relative difference {limited(relative(golden, faulty))})"
 
 
 def _output_words(comparison: Comparison) -> str:
@@ -293,7 +295,7 @@ def _tensor_words(
     worst = max(named, key=lambda d: (_nonfinite_count(d), d.relative_l2))
     return (
         f"{among(len(moved), len(tensors), kind)} {agreed(len(moved), 'differ')}, "
-        f"most {worst.name} (relative L2 {limited(worst.relative_l2)})"
+        f"most {worst.name} ({how_far(worst)})"
     )
 
 
@@ -316,9 +318,14 @@ def _loss_words(loss: Difference) -> str:
         return f"this step's {loss.name} is {how} the golden one"
     if loss.name == RESULT:
         golden, faulty = told_apart(loss.golden, loss.faulty)
-        apart = limited(loss.relative_l2)
-        return f"the norm of the result is {faulty} instead of {golden} (relative L2 {apart})"
+        return f"the norm of the result is {faulty} instead of {golden} ({_result_words(loss)})"
     return _instead(f"the {loss.name} is", loss.golden, loss.faulty)
+
+
+def _result_words(result: Difference) -> str:
+    """How far the result is; its norm can be NaN where no element of it newly is."""
+    finite = np.isfinite(result.golden) and np.isfinite(result.faulty)
+    return how_far(result) if finite or _nonfinite_count(result) else "no distance is known"
 
 
 def _one_step(e: Evidence) -> Outcome | None:

@@ -3,17 +3,35 @@
 four_digits(0.000123456)     '0.0001235'
 four_digits(float("nan"))    'NaN'
 percent(0.05)                '5 %'
+about(0.5), about(0.0001)    '50%', '<0.1%'
 limited(8e44)                'more than a million'
 times(35.0), times(8e44)     '35 times', 'more than a million times'
 several(["a", "b", "c", "d"], 2)   'a, b and 2 more'
+nonfinite_words(6, 0)        '6 NaN'
+how_far(gradient)            'relative L2 0.25', '6 NaN'
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-__all__ = ["excess", "four_digits", "limited", "percent", "several", "times", "told_apart"]
+if TYPE_CHECKING:
+    from fi_notebook.core.run import Difference
+
+__all__ = [
+    "about",
+    "excess",
+    "four_digits",
+    "how_far",
+    "limited",
+    "nonfinite_words",
+    "percent",
+    "several",
+    "times",
+    "told_apart",
+]
 
 _LARGEST = 1e6
 """The largest ratio that is told as a number; of a larger one the digits say nothing."""
@@ -31,6 +49,20 @@ def four_digits(value: float) -> str:
 def percent(share: float) -> str:
     """A share as a percentage, four significant digits."""
     return f"{four_digits(100 * share)} %"
+
+
+def about(share: float, digits: int = 0) -> str:
+    """A share as a short percentage; of what is there it never says 0, nor 100 of less than all.
+
+    Args:
+        share: The share.
+        digits: How many after the point; near 0 and near 1 at least one.
+    """
+    if share in (0.0, 1.0):
+        return f"{share:.{digits}%}"
+    near = share < 0.1 or share > 0.99
+    text = f"{share:.{max(digits, 1) if near else digits}%}"
+    return {"0.0%": "<0.1%", "100.0%": ">99.9%"}.get(text, text)
 
 
 def limited(ratio: float) -> str:
@@ -74,3 +106,18 @@ def told_apart(first: float, second: float) -> tuple[str, str]:
         for digits in range(5, 18)
         if f"{first:.{digits}g}" != f"{second:.{digits}g}"
     )
+
+
+def nonfinite_words(nan: int, inf: int) -> str:
+    """How many NaN and Inf there are: ``6 NaN``, ``1 NaN, 2 Inf``; ``""`` where there are none."""
+    return ", ".join(f"{n:,} {name}" for n, name in ((nan, "NaN"), (inf, "Inf")) if n > 0)
+
+
+def how_far(difference: Difference) -> str:
+    """How far a tensor is from the golden one; to NaN and Inf there is no distance.
+
+    Args:
+        difference: The difference of one named tensor.
+    """
+    bad = nonfinite_words(difference.new_nan, difference.new_inf)
+    return bad or f"relative L2 {limited(difference.relative_l2)}"

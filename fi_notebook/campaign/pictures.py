@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fi_notebook.analysis.words import about
 from fi_notebook.campaign.results import Results
 from fi_notebook.core.words import agreed, counted
 from fi_notebook.report.table import table
@@ -90,7 +91,7 @@ def facts(results: Results) -> list[str]:
     said = [
         f"{made} on {what.get('make_session')}, seed {what.get('seed')}.",
         f"{counted(steps, 'step')} {agreed(steps, 'were')} replayed for each.",
-        f"{early:.0%} ended early, since nothing could change any more; {sliced:.0%} {way}.",
+        f"{about(early)} ended early, since nothing could change any more; {about(sliced)} {way}.",
         "Intervals are Wilson's, at 95 % confidence; not injected is in no denominator.",
     ]
     if len(known) > 1:

@@ -60,7 +60,8 @@ class DryRun:
         """A few plain sentences."""
         slow = f"\nEvery fault runs the whole step: {self.why}." if self.why else ""
         wide = (
-            "Every one of them is tried, so the rates among them are exact."
+            "Every one of them is tried, so the rates among them are exact; the intervals that "
+            "are shown are for more faults of the same kind."
             if self.n >= self.population
             else f"A rate will be known to within ± {self.margin:.2%} at 95 % confidence; ± 5 % "
             f"needs {counted(self.needed, 'injection')}."

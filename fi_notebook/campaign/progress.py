@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from fi_notebook.analysis.words import about
 from fi_notebook.campaign.journal import Row
 from fi_notebook.core.run import OUTCOMES
 
@@ -46,9 +47,9 @@ class Progress:
         share = self.done / self.planned if self.planned else 1.0
         left = f", {_time(self.left)} left" if self.rate and self.done < self.planned else ""
         most = sorted(self.counts.items(), key=lambda item: -item[1])[:4]
-        named = ", ".join(f"{name} {count / self.done:.0%}" for name, count in most)
+        named = ", ".join(f"{name} {about(count / self.done)}" for name, count in most)
         return (
-            f"{self.done:,} of {self.planned:,} ({share:.0%}), {self.rate:.3g} a second{left}"
+            f"{self.done:,} of {self.planned:,} ({about(share)}), {self.rate:.3g} a second{left}"
             f"{'; ' if named else ''}{named}"
         )
 

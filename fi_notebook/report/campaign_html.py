@@ -32,7 +32,8 @@ _DRAW = (
     "const data = JSON.parse(document.getElementById('figures').textContent);"
     "const dark = matchMedia('(prefers-color-scheme: dark)').matches ? 1 : 0;"
     "data.forEach((pair, n) => Plotly.newPlot('figure' + n, pair[dark].data, pair[dark].layout, "
-    "{responsive: true, displaylogo: false}));"
+    "{responsive: true, displaylogo: false, showSendToCloud: false, plotlyServerURL: '', "
+    "modeBarButtons: [['toImage'], ['zoom2d', 'pan2d'], ['resetScale2d']]}));"
 )
 _HEADER = ("group", "outcome", "count", "of", "rate", "from", "to")
 

@@ -12,6 +12,8 @@ site come by `site_payload`. Source texts beyond `LONGEST_SOURCE` are left out.
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -33,6 +35,7 @@ __all__ = [
     "LONGEST_SOURCE",
     "LONGEST_TEXT",
     "Columns",
+    "fault_content",
     "fault_payload",
     "plan_payload",
     "run_payload",
@@ -54,6 +57,7 @@ LONGEST_TEXT = 300
 
 _MOST_ROWS = 2_000  # rows of one fault that are marked in the tree
 _MOST_DIFFERENCES = 200  # named tensors of a comparison that are listed
+_CALLED_MAGIC = re.compile(r"\Aget_ipython\(\)\.\w+\(.*\)  # (%%\w.*)")  # as `magics` writes it
 _FLOATS = ("min", "max", "mean", "std", "norm")
 _COUNTS = ("nan", "posinf", "neginf", "zeros")
 
@@ -145,7 +149,7 @@ def _sources(sources: Mapping[str, str]) -> dict[str, str]:
     for name, text in sorted(sources.items(), key=lambda item: len(item[1])):
         left -= len(text)
         if left >= 0:
-            kept[name] = text
+            kept[name] = _CALLED_MAGIC.sub(r"\1", text)
     return kept
 
 
@@ -186,7 +190,13 @@ def fault_payload(fault: Fault) -> dict[str, Any]:
         "ranks": None if fault.ranks is None else str(fault.ranks),
         "enabled": fault.enabled,
         "filters": _filters(fault),
+        "content": fault_content(fault),
     }
+
+
+def fault_content(fault: Fault) -> str:
+    """What tells a fault from one that says anything else, its name included."""
+    return hashlib.sha256(repr(asdict(fault)).encode()).hexdigest()[:16]
 
 
 def _filters(fault: Fault) -> dict[str, list[str]]:
@@ -235,6 +245,10 @@ def run_payload(run: Run) -> tuple[dict[str, Any], Columns]:
         "injections": [_injection(each, comparison.golden) for each in run.injections],
         "not_injected": [{"fault": n.fault, "reason": n.reason} for n in run.not_injected],
         "status": {fault.id: run.status(fault.id) for fault in run.plan},
+        "plan": [
+            {"id": fault.id, "content": fault_content(fault), "enabled": fault.enabled}
+            for fault in run.plan
+        ],
         "steps": steps_payload(run.golden, run.faulty),
         "comparison": _comparison(comparison),
         "noise": None if run.noise is None else run.noise.equal,

@@ -15,13 +15,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from html import escape
 
-from fi_notebook.core.fault import FaultPlan
-from fi_notebook.core.injection import Injection
+from fi_notebook.analysis.words import told_apart
+from fi_notebook.core.fault import Fault, FaultPlan
+from fi_notebook.core.injection import ElementChange, Injection
 from fi_notebook.core.run import Difference, Run
 from fi_notebook.core.trace import Trace
 from fi_notebook.core.tree import Node
 from fi_notebook.core.words import counted
-from fi_notebook.report.payload import shortened
+from fi_notebook.report.numbers import number
+from fi_notebook.report.payload import fault_content, shortened
 
 __all__ = ["LARGEST", "STYLE", "html_table", "snapshot_html", "snapshot_text"]
 
@@ -30,6 +32,7 @@ LARGEST = 200_000
 
 _MOST_NODES = 300
 _MOST_CHANGES = 16
+_EARLIER = "This is the result of an earlier plan; replay to run the present one."
 
 STYLE = """<style>
 .fi-snapshot{font:13px/1.5 system-ui,sans-serif;max-width:960px}
@@ -49,7 +52,7 @@ The last rule hides the error that stands in place of a live view which no kerne
 
 def snapshot_html(trace: Trace | None, plan: FaultPlan, run: Run | None) -> str:
     """The exploration as static HTML."""
-    parts = [STYLE, '<div class="fi-snapshot">', *_run_html(run), *_plan_html(plan, run)]
+    parts = [STYLE, '<div class="fi-snapshot">', *_run_html(run, plan), *_plan_html(plan, run)]
     if trace is not None:
         title = f"{counted(trace.call_count, 'call')}, {counted(len(trace), 'site')}"
         parts += [f"<p><b>{title}</b></p>", *_tree_html(trace)]
@@ -57,16 +60,18 @@ def snapshot_html(trace: Trace | None, plan: FaultPlan, run: Run | None) -> str:
     text = "\n".join(parts)
     if len(text.encode()) <= LARGEST:
         return text
-    return f'{STYLE}<div class="fi-snapshot">{"".join(_run_html(run))}</div>'
+    return f'{STYLE}<div class="fi-snapshot">{"".join(_run_html(run, plan))}</div>'
 
 
-def _run_html(run: Run | None) -> Iterator[str]:
+def _run_html(run: Run | None, plan: FaultPlan) -> Iterator[str]:
     if run is None:
         return
+    if _moved(run, plan):
+        yield f"<p>{_EARLIER}</p>"
     yield f"<p><b>{escape(run.outcome.name)}</b>: {escape(run.outcome.reason)}</p>"
     comparison = run.comparison
     rows = [
-        (d.name, f"{d.golden:.6g}", f"{d.faulty:.6g}", _equal_words(d))
+        (d.name, *told_apart(d.golden, d.faulty), _equal_words(d))
         for d in (comparison.loss, comparison.gradient_norm)
     ]
     yield html_table(("", "golden", "faulty", ""), rows)
@@ -84,10 +89,18 @@ def _injection_html(injection: Injection) -> Iterator[str]:
     where = f"{injection.site} in step {injection.step}"
     yield f"<p><code>{escape(where)}</code>: {counted(injection.changed, 'element')} changed</p>"
     rows = [
-        (str(list(change.index)), f"{change.before:.6g}", f"{change.after:.6g}", *_bits(change))
+        (str(list(change.index)), *_values(change), *_bits(change))
         for change in injection.elements[:_MOST_CHANGES]
     ]
     yield html_table(("element", "before", "after", "bits before", "bits after"), rows)
+
+
+def _values(change: ElementChange) -> tuple[str, str]:
+    """Before and after, told apart; whole numbers in full."""
+    before, after = change.before, change.after
+    if isinstance(before, float) and isinstance(after, float):
+        return told_apart(before, after)
+    return number(before), number(after)
 
 
 def _bits(change: object) -> tuple[str, str]:
@@ -99,14 +112,20 @@ def _bits(change: object) -> tuple[str, str]:
 def _plan_html(plan: FaultPlan, run: Run | None) -> Iterator[str]:
     if not len(plan):
         return
-    rows = [
-        (
-            str(fault),
-            "off" if not fault.enabled else "armed" if run is None else run.status(fault.id),
-        )
-        for fault in plan
-    ]
+    rows = [(str(fault), _status(fault, run) if fault.enabled else "off") for fault in plan]
     yield html_table(("plan", ""), rows)
+
+
+def _status(fault: Fault, run: Run | None) -> str:
+    """What became of this very fault; one that says anything else has not run yet."""
+    ran = run is not None and fault_content(fault) in map(fault_content, run.plan)
+    return run.status(fault.id) if run is not None and ran else "armed"
+
+
+def _moved(run: Run, plan: FaultPlan) -> bool:
+    """Whether other faults are armed now than those that ran."""
+    now, then = ([fault_content(f) for f in each if f.enabled] for each in (plan, run.plan))
+    return now != then
 
 
 def _tree_html(trace: Trace) -> Iterator[str]:
@@ -156,6 +175,7 @@ def snapshot_text(trace: Trace | None, plan: FaultPlan, run: Run | None) -> str:
         lines.append(f"{counted(trace.call_count, 'call')}, {counted(len(trace), 'site')}")
     lines += [str(fault) for fault in plan]
     if run is not None:
+        lines += [_EARLIER] if _moved(run, plan) else []
         lines.append(str(run.outcome))
         lines += [f"{missed.fault} not injected: {missed.reason}" for missed in run.not_injected]
     return "\n".join(lines)

@@ -142,7 +142,7 @@ def _call_row(comparison: Comparison, row: int) -> list[str]:
         shortened(site, 24),
         site.phase,
         shortened(site.module, 18),
-        number(float(columns["relative_l2"][row])),
+        "-" if marks else number(float(columns["relative_l2"][row])),
         "?" if changed < 0 else f"{changed:,}/{int(columns['numel'][row]):,}",
         ", ".join([effect_text(comparison, row), *marks]),
     ]
@@ -182,8 +182,7 @@ def _differences(kind: str, found: Sequence[Difference], limit: int) -> str:
     rows = [
         [
             shortened(d.name, 44),
-            number(d.relative_l2),
-            number(d.max_abs),
+            *("-" if d.new_nan or d.new_inf else number(x) for x in (d.relative_l2, d.max_abs)),
             f"{d.changed:,}/{d.numel:,}",
             f"{d.new_nan:,}",
             f"{d.new_inf:,}",

@@ -16,6 +16,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from fi_notebook.analysis.words import told_apart
 from fi_notebook.core.injection import ElementChange, Injection
 from fi_notebook.core.stats import STATISTICS
 from fi_notebook.core.words import counted
@@ -80,10 +81,19 @@ def _statistics(injection: Injection) -> str:
         for name in STATISTICS
     ]
     cells = [
-        [name, *map(number, (first, second)), "" if _same(first, second) else "*"]
+        [name, *_pair(first, second), "" if _same(first, second) else "*"]
         for name, first, second in values
     ]
     return table(("", "before", "after", ""), cells, right={1, 2})
+
+
+def _pair(first: float, second: float) -> list[str]:
+    """Two values of a statistic; a dash where no element is finite."""
+    whole = isinstance(first, int) and isinstance(second, int)
+    texts = map(number, (first, second)) if whole else told_apart(first, second)
+    return [
+        "-" if np.isnan(value) else text for value, text in zip((first, second), texts, strict=True)
+    ]
 
 
 def _same(first: float, second: float) -> bool:

@@ -76,7 +76,7 @@ def _row(name: str, series: Series, band: Band, statistic: str) -> tuple[str, ..
         site.phase,
         shortened(site.module, 28),
         f"{step:,}",
-        number(float(series.statistic(statistic)[-1])),
+        _value(float(series.statistic(statistic)[-1])),
         _golden(band, step),
         "–" if left is None else f"{left:,}",
         number(int(series.nonfinite[-1])),
@@ -88,4 +88,9 @@ def _golden(band: Band, step: int) -> str:
     if not len(at):
         return "–"
     low, high = float(band.low[at[0]]), float(band.high[at[0]])
-    return number(low) if low == high or np.isnan(low) else f"{number(low)} to {number(high)}"
+    return _value(low) if low == high or np.isnan(low) else f"{number(low)} to {number(high)}"
+
+
+def _value(value: float) -> str:
+    """A statistic; a dash where no element was finite."""
+    return "–" if np.isnan(value) else number(value)

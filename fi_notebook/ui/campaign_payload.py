@@ -12,6 +12,7 @@ import json
 import math
 from typing import Any
 
+from fi_notebook.analysis.words import about, told_apart
 from fi_notebook.campaign.counted import Counted
 from fi_notebook.campaign.journal import Row
 from fi_notebook.campaign.results import Results
@@ -30,23 +31,27 @@ _WORST = ("crash", "nan_immediate", "nan_delayed")
 def frame(campaign: Counted) -> dict[str, Any]:
     """How far a campaign is, its rates, and the rows that a person may want to open."""
     results, progress = campaign.results, campaign.progress
+    harmful = _worst(results)
     done = len(results) if progress is None else progress.done
     planned = done if progress is None else progress.planned
     return {
-        "state": _state(campaign.running, done, planned),
+        "state": _state(campaign.running, done, planned, begun=progress is not None),
         "done": done,
         "planned": planned,
         "words": "nothing was run yet" if progress is None else str(progress).replace("_", " "),
-        "early": "" if not done or progress is None else f"{progress.early:.0%} ended early",
+        "early": "" if not done or progress is None else f"{about(progress.early)} ended early",
         "rates": _rates(results),
-        "rows": [_row(row) for row in _worst(results)],
+        "rows": [_row(row) for row in harmful[:MOST_ROWS]],
+        "harmful": len(harmful),
         "more": counted(len(results), "injection"),
     }
 
 
-def _state(running: bool, done: int, planned: int) -> str:
+def _state(running: bool, done: int, planned: int, *, begun: bool) -> str:
     if running:
         return "running"
+    if not begun and not done:
+        return "not started"
     return "done" if done >= planned else "stopped"
 
 
@@ -55,8 +60,8 @@ def _rates(results: Results) -> list[list[str]]:
         [
             rate.outcome.replace("_", " "),
             f"{rate.count:,} of {rate.n:,}",
-            f"{rate.rate:.1%}",
-            f"{rate.low:.1%} to {rate.high:.1%}",
+            about(rate.rate, 1),
+            f"{about(rate.low, 1)} to {about(rate.high, 1)}",
         ]
         for rate in results.rates()
     ]
@@ -65,7 +70,7 @@ def _rates(results: Results) -> list[list[str]]:
 def _worst(results: Results) -> list[Row]:
     """Rows that did harm: crashes and NaN first, then by how far the parameters moved."""
     harmful = [row for row in results if row.outcome not in (*HARMLESS, "not_injected")]
-    return sorted(harmful, key=_rank)[:MOST_ROWS]
+    return sorted(harmful, key=_rank)
 
 
 def _rank(row: Row) -> tuple[int, float, int]:
@@ -84,7 +89,7 @@ def _row(row: Row) -> dict[str, Any]:
         "site": row.site,
         "what": what,
         "elements": _elements(fault["elements"]),
-        "change": f"{before:.4g} → {after:.4g}",
+        "change": " → ".join(told_apart(before, after)),
         "outcome": row.outcome.replace("_", " "),
         "reason": row.reason,
     }

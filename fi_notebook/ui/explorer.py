@@ -117,7 +117,7 @@ class Explorer(anywidget.AnyWidget):
     def fail(self, error: BaseException, request_id: int = 0) -> None:
         """Show an error in the widget, with its traceback."""
         text = "".join(traceback.format_exception(error))
-        told = str(error) or type(error).__name__
+        told = _with_type(str(error), text)
         self.tell(Message("error", {"id": request_id, "text": told, "traceback": text}))
 
     def announce(
@@ -207,7 +207,8 @@ class Explorer(anywidget.AnyWidget):
             for message in publish.run(payload["run"]):
                 self.tell(message)
         elif event == "error":
-            text, trace = payload["error"], payload.get("traceback", "")
+            trace = payload.get("traceback", "")
+            text = _with_type(payload["error"], trace)
             self.tell(Message("error", {"id": 0, "text": text, "traceback": trace}))
 
     def _show_state(self, state: str) -> None:
@@ -263,3 +264,17 @@ def _supersede_older(new: Explorer) -> None:
             continue
         if session.model is new.session.model:
             old.supersede()
+
+
+def _with_type(text: str, trace: str) -> str:
+    """What an error says, after its type; our own errors say all that is to be said.
+
+    Args:
+        text: The error's message.
+        trace: Its traceback.
+    """
+    first, *_ = text.splitlines() or [""]
+    lines = (line for line in reversed(trace.splitlines()) if line.endswith(first) and line.strip())
+    named = next(lines, "")
+    ours = named.startswith("fi_notebook.") or not named
+    return text if ours else named.removesuffix(first) + text

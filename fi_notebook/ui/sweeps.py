@@ -72,9 +72,9 @@ def plan(explorer: Explorer, request: Request) -> dict[str, Any]:
     campaign, code = _campaign(explorer, request)
     explorer.announce("planning a sweep")
     with explorer.quiet():
-        told = str(campaign.dry_run(_TRIED))
+        dry = campaign.dry_run(_TRIED)
     explorer.announce("idle")
-    return {"text": told, "code": code}
+    return {"text": f"{_fewer(request, dry.n)}{dry}", "code": code}
 
 
 def run(explorer: Explorer, request: Request) -> dict[str, Any]:
@@ -85,7 +85,16 @@ def run(explorer: Explorer, request: Request) -> dict[str, Any]:
     with explorer.quiet():
         campaign.run(chunk=_CHUNK)
     explorer.announce("idle")
-    return {"code": code}
+    planned = campaign.progress.planned if campaign.progress else request.fields["count"]
+    return {"code": code, "note": _fewer(request, planned)}
+
+
+def _fewer(request: Request, planned: int) -> str:
+    """That a module has fewer faults than were asked for; the page knows the size of a site."""
+    asked = request.fields["count"]
+    if request.fields.get("site") or planned >= asked:
+        return ""
+    return f"There are {planned:,} faults to choose from, not {asked:,}: all of them are taken. "
 
 
 def arm(explorer: Explorer, request: Request) -> str:

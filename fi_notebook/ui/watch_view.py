@@ -15,6 +15,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import anywidget
+import numpy as np
 import traitlets
 
 from fi_notebook import assets
@@ -92,7 +93,7 @@ class WatchView(anywidget.AnyWidget):
         begun = time.perf_counter()
         run, golden = self._watching.thinned(MOST_STEPS), self._watching.golden
         names, statistic = rows_of(run, golden), self.statistic
-        drawn = (run.name, names, statistic, [id(one) for one in golden], self._far(run))
+        drawn = (run.name, names, statistic, [id(one) for one in golden], self._looks(run))
         with self.hold_sync():  # both in one message: points are of this figure
             if drawn != self._drawn:
                 self._drawn = drawn
@@ -101,11 +102,17 @@ class WatchView(anywidget.AnyWidget):
             self._frame = json.dumps(self._frame_of(run, golden, statistic))
         self._updates.interval = max(0.1, _SHARE * (time.perf_counter() - begun))
 
-    def _far(self, run: WatchedRun) -> list[bool]:
-        """For each site whether its values are far apart: its axis is another one then."""
-        series = run.series.values()
-        values = (one.statistic(self.statistic) for one in series)
-        return [bool(v.min(initial=1) > 0 and v.max(initial=1) > 100 * v.min()) for v in values]
+    def _looks(self, run: WatchedRun) -> list[tuple[bool, ...]]:
+        """For each site what its axis and the legend depend on.
+
+        Whether its values are far apart, whether any is finite, whether it held NaN or Inf.
+        """
+        found: list[tuple[bool, ...]] = []
+        for one in run.series.values():
+            v = one.statistic(self.statistic)
+            far = bool(v.min(initial=1) > 0 and v.max(initial=1) > 100 * v.min())
+            found.append((far, bool(np.isfinite(v).any()), bool(one.nonfinite.any())))
+        return found
 
     def _frame_of(
         self, run: WatchedRun, golden: tuple[WatchedRun, ...], statistic: str
@@ -127,7 +134,6 @@ class WatchView(anywidget.AnyWidget):
 def _bare_figure(run: WatchedRun, golden: tuple[WatchedRun, ...], statistic: str) -> str:
     """The figure as JSON, without the title and the look, which the page has."""
     figure = watched(run, golden, statistic=statistic)
-    legend = {"yref": "container", "y": 0, "yanchor": "bottom"}
-    figure.update_layout(title=None, template=None, margin={"t": 26, "b": 66}, legend=legend)
-    figure.layout.height -= 40
+    figure.update_layout(title=None, template=None, margin={"t": 26})
+    figure.layout.height -= 58
     return str(figure.to_json())

@@ -18,6 +18,13 @@ def clipped(**after: object) -> Comparison:
     return compared
 
 
+def test_a_weight_that_became_nan_is_no_distance_away() -> None:
+    """6 NaN are told as such, not as a relative L2 of 0."""
+    moved = (Difference("l.weight", False, 6, 6, 0.0, new_nan=6), Difference("l.bias", False, 2, 2))
+    found = findings(comparison({}, parameters=moved))
+    assert found[-1].endswith("2 of 2 parameters differ after the update, most l.weight (6 NaN)")
+
+
 def test_equal_runs_have_no_findings() -> None:
     """Nothing to say."""
     assert findings(comparison({})) == ()

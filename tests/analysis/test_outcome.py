@@ -11,7 +11,7 @@ from fi_notebook.analysis.outcome import judge
 from fi_notebook.analysis.tolerance import Tolerance
 from fi_notebook.core.fault import FaultPlan
 from fi_notebook.core.injection import NotInjected
-from fi_notebook.core.run import OUTCOMES, Difference, Outcome
+from fi_notebook.core.run import OUTCOMES, RESULT, Difference, Outcome
 from tests.records import CHANGED_LOSS, EQUAL_LOSS, PLAN, comparison, flipped, injection, steps
 
 MOVED = Difference("fc.weight", False, 6, 6, relative_l2=0.001, max_abs=0.002)
@@ -222,6 +222,23 @@ def test_changed_says_what_changed_in_one_step() -> None:
         faulty_steps=steps([3.0]),
     )
     assert "the loss is 3 instead of 2.5 (relative difference 0.2)" in other.reason
+
+
+def test_no_distance_to_nan_is_told() -> None:
+    """A NaN policy that looks at nothing leaves NaN to the words: no number stands beside it."""
+    blind = Tolerance(nonfinite=())
+    gone = replace(MOVED, relative_l2=0.0, new_nan=6)
+    loss = Difference("loss", False, 1, 1, new_nan=1, golden=2.5, faulty=nan)
+    told = case(
+        comparison=comparison(SPREAD, loss=loss, parameters=(gone,)),
+        faulty_steps=steps([nan]),
+        tolerance=blind,
+    )
+    assert "the loss is NaN instead of 2.5; " in told.reason
+    assert "most fc.weight (6 NaN)" in told.reason
+    result = Difference(RESULT, False, 4, 4, new_inf=4, golden=2.5, faulty=inf)
+    told = case(comparison=comparison(SPREAD, loss=result), tolerance=blind)
+    assert "the norm of the result is Inf instead of 2.5 (4 Inf)" in told.reason
 
 
 def test_spike_degrade_rises_and_stays() -> None:

@@ -6,14 +6,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fi_notebook.analysis.words import (
+    about,
     excess,
     four_digits,
+    how_far,
     limited,
+    nonfinite_words,
     percent,
     several,
     times,
     told_apart,
 )
+from fi_notebook.core.run import Difference
 
 
 def test_numbers_have_four_significant_digits() -> None:
@@ -54,3 +58,20 @@ def test_lists_in_a_sentence() -> None:
     assert several(["a"]) == "a"
     assert several(["a", "b", "c"]) == "a, b and c"
     assert several(["a", "b", "c", "d", "e"]) == "a, b, c and 2 more"
+
+
+def test_no_distance_is_given_to_what_is_not_finite() -> None:
+    """6 NaN are 6 NaN, however far the finite elements are; the rest has a relative L2."""
+    assert how_far(Difference("a", False, 6, 6, 0.0, new_nan=6)) == "6 NaN"
+    assert how_far(Difference("a", False, 9, 9, 0.5, new_nan=1, new_inf=2000)) == "1 NaN, 2,000 Inf"
+    assert how_far(Difference("a", False, 6, 6, 0.25)) == "relative L2 0.25"
+    assert nonfinite_words(0, 0) == ""
+
+
+def test_what_is_there_is_never_said_to_be_none() -> None:
+    """4 of 1,500 are 0.3 %, 1 of 10,000 is less than 0.1 %; all but one are not all."""
+    assert [about(share) for share in (0, 4 / 1500, 1e-4, 0.614, 1)] == [
+        *("0%", "0.3%", "<0.1%", "61%", "100%")
+    ]
+    assert [about(share) for share in (0.996, 0.9999)] == ["99.6%", ">99.9%"]
+    assert about(0.614, 1) == "61.4%"

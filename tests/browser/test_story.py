@@ -118,12 +118,12 @@ def test_the_result_is_drawn_in_every_tab(quickstart: LabPage, element: tuple[in
     explorer.replay()
     for tab, words in (
         ("Tensor diff", "1 element of 65"),
-        ("Propagation", f"The first call that differs is {SITE}"),
+        ("Propagation", f"The first site that differs is {SITE}"),
         ("Training", "golden → faulty"),
     ):
         panel = explorer.tab(tab)
         panel.locator(".fi-plot .main-svg").first.wait_for()
-        assert words in panel.inner_text().replace("\u2009", "") or tab == "Training"
+        assert words in panel.inner_text().replace("\u202f", "") or tab == "Training"
 
 
 def test_the_report_opens_offline_and_is_searched(

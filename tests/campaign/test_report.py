@@ -9,6 +9,7 @@ import pytest
 
 from fi_notebook.campaign import Campaign
 from tests.campaign import sessions
+from tests.tools import modebar
 from tests.tools.offline import opened
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ def test_the_file_opens_offline_with_its_pictures_and_tables(
     with opened(chromium, path, dark=dark) as page:
         for number in range(4):
             page.locator(f"#figure{number} .main-svg").first.wait_for()
+        assert modebar.buttons(page) == modebar.LOCAL
         assert page.locator("h2").all_inner_texts() == [
             "Rates",
             "By layer",

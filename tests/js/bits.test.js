@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { FLOATS, bitsText, changedBits, decodeBits, fieldOf, hexText, ulps, width } from "../../fi_notebook/assets/explorer/bits.js";
+import { FLOATS, bitsText, changedBits, decodeBits, fieldOf, hexText, ulps, wholeValue, width } from "../../fi_notebook/assets/explorer/bits.js";
 
 /** Bits of 1.0 and what flipping one of them gives. */
 const ONE = {
@@ -73,4 +73,12 @@ test("ULPs count the values between two words, across zero too", () => {
   assert.equal(ulps("float16", 0x7bffn, 0x7c00n), 1);
   assert.equal(ulps("float32", 0n, 0x7fffffffn), null);
   assert.equal(ulps("int32", 1n, 2n), null);
+});
+
+test("an integer is read from its bits in full, of either sign", () => {
+  assert.equal(wholeValue("int64", "40000000000001", 1.801e16), 18014398509481985n);
+  assert.equal(wholeValue("int32", "ffffffff", -1), -1n);
+  assert.equal(wholeValue("uint8", "ff", 255), 255n);
+  assert.equal(wholeValue("float32", "3f800000", 1), 1);
+  assert.equal(wholeValue("complex64", null, "(1+2j)"), "(1+2j)");
 });

@@ -30,7 +30,7 @@ test("any statistic can be the heat, on the scale of its size", () => {
   store.changed("tree");
   const { heat, tree } = store.visible();
   assert.equal(heat.high, 8);
-  assert.equal(heat.low, 1);
+  assert.equal(heat.low, 0.008, "a thousandth of the largest, so that 4 beside 8 is no empty bar");
   assert.equal(heat.most[0], 8);
   assert.equal(heat.most[tree.nodeOfRow[2]], -1, "NaN has no bar");
 });
@@ -45,6 +45,10 @@ test("the divergence is the heat only after a replay", () => {
   assert.equal(heat.most[0], 0.5);
   assert.equal(heat.most[tree.nodeOfRow[0]], -1, "what was not compared has no bar");
   assert.equal(changed[tree.nodeOfRow[2]], 0);
+  store.errors.bad[2] = 8;
+  store.changed("run");
+  assert.equal(store.visible().heat.most[store.tree().nodeOfRow[2]], Infinity, "to NaN there is no distance, and none is 0");
+  assert.equal(store.visible().heat.high, 0.5);
 });
 
 test("health tells NaN, infinities of either sign and mostly zeros", () => {

@@ -12,6 +12,7 @@ import pytest
 from fi_notebook.core.fault import FaultPlan
 from fi_notebook.report.export import report_html, save_html
 from tests import records, traces
+from tests.tools import modebar
 from tests.tools.offline import opened
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ def test_the_file_opens_offline_and_looks_as_the_widget(
         page.locator(".fi-found", has_text="2 of").wait_for()
         assert page.get_by_role("button", name="Replay").count() == 0
         assert page.get_by_role("button", name="Arm at ").count() == 0
+        assert modebar.buttons(page) == modebar.LOCAL
 
 
 def test_a_session_without_a_replay_needs_no_plotly(chromium: Browser, tmp_path: Path) -> None:

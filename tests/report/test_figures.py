@@ -4,7 +4,8 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from math import inf, nan
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import plotly.graph_objects as go
@@ -18,7 +19,12 @@ from fi_notebook.report.figures.histogram import special_counts
 from fi_notebook.report.figures.look import plain
 from fi_notebook.report.figures.spread import EFFECT_MARKS
 from tests.records import comparison, flipped, injection, run, steps
+from tests.tools import modebar
+from tests.tools.offline import opened
 from tests.traces import Call, build, large
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 HOSTILE = "<img src=x onerror=alert(1)>\n\u202e$\\alpha$ & 🔥"
 
@@ -92,6 +98,18 @@ def test_light_and_dark_differ_in_the_template_alone() -> None:
     assert light.layout.template != dark.layout.template
     light.layout.template = dark.layout.template = None
     assert light == dark
+
+
+def test_no_figure_offers_to_upload_itself(chromium: Browser, tmp_path: Path) -> None:
+    """Shown by plotly's own means, and in another template too."""
+    for n, figure in enumerate(_everything().values()):
+        figure.update_layout(template="plotly_white" if n % 2 else figures.theme(dark=True))
+        names = set(figure.layout.modebar.remove)
+        assert {"sendChartToCloud", "sendDataToCloud", "editInChartStudio"} <= names
+    path = tmp_path / "figure.html"
+    figure.write_html(path, config={"displaylogo": False})
+    with opened(chromium, path) as page:
+        assert modebar.buttons(page) == modebar.LOCAL
 
 
 def test_the_background_is_that_of_the_page() -> None:
@@ -251,6 +269,18 @@ def test_gradients_stand_by_name_with_numbers() -> None:
     assert list(figure.data[0].text) == ["=", "0.01235", "2 NaN"]
     assert list(figure.layout.yaxis.ticktext) == ["a", "b", "c"]
     assert _title(figure) == "gradients: 2 of 3 differ"
+
+
+def test_hovers_give_no_distance_to_nan() -> None:
+    """Neither the bar of a gradient nor the mark of a call; how many NaN there are stands there."""
+    gone = (Difference("a", False, 6, 6, 0.0, 0.0, new_nan=6),)
+    compared = comparison({"relu*2:0": 0.5}, gradients=gone)
+    compared.columns["new_nan"][compared.diverged[0]] = 6
+    bar = figures.gradients(compared).data[0].hovertext[0]
+    assert bar == "a<br>newly 6 NaN<br>changed 6 of 6"
+    marks = [text for trace in figures.propagation(compared).data for text in trace.text or ()]
+    assert "new NaN 6" in marks[0]
+    assert "relative L2" not in marks[0]
 
 
 def test_of_many_gradients_the_worst_are_drawn() -> None:

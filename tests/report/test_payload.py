@@ -9,6 +9,7 @@ import numpy as np
 
 from fi_notebook.core.fault import Fault, FaultPlan
 from fi_notebook.core.site import Target
+from fi_notebook.magics import call_of_first_line
 from fi_notebook.report.pack import pack, plain
 from fi_notebook.report.payload import (
     ALERTS,
@@ -43,6 +44,16 @@ def test_a_row_of_columns_names_the_site() -> None:
         stack = data["stacks"][columns["stack"][row]]
         lines = [tuple(data["frames"][frame]) for frame in stack]
         assert lines == [tuple(frame) for frame in site.code[: len(lines)]]
+
+
+def test_the_source_of_a_magic_cell_is_what_a_person_wrote() -> None:
+    """The first line was written anew to run; the page has the one that stood in the cell."""
+    (ran,) = call_of_first_line(["%%fi_explore model=net optimizer=opt\n"])
+    trace = traces.digits_step()
+    tables = replace(trace.tables, sources={"In [3]": f"{ran}loss.backward()\n", "a.py": ran * 2})
+    data, _ = trace_payload(replace(trace, tables=tables))
+    shown = data["sources"]
+    assert shown["In [3]"] == "%%fi_explore model=net optimizer=opt\nloss.backward()\n"
 
 
 def test_100_000_calls_are_small() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from html.parser import HTMLParser
 
 from fi_notebook.core.fault import FaultPlan
@@ -32,6 +33,18 @@ def test_it_shows_tree_plan_and_difference() -> None:
         "calls",
     ):
         assert text in html
+
+
+def test_a_fault_that_was_changed_since_has_no_status_of_the_run() -> None:
+    """Of bit 27 in place of 30 nothing is known yet, and the result is of an earlier plan."""
+    run = records.run()
+    assert "<td>fired</td>" in snapshot_html(None, run.plan, run)
+    assert "earlier plan" not in snapshot_html(None, run.plan, run)
+    other = FaultPlan((replace(run.plan.faults[0], parameters={"bit": 27}),))
+    html = snapshot_html(None, other, run)
+    assert "<td>armed</td>" in html
+    assert "the result of an earlier plan" in html
+    assert "earlier plan" in snapshot_text(None, FaultPlan(), run)
 
 
 def test_names_are_text() -> None:

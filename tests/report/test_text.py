@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from math import inf, nan
 
 import pytest
@@ -50,6 +51,16 @@ def test_an_injection_shows_values_and_bits() -> None:
         "           after   1.125  0x3f900000  0|01111111|00100000000000000000000"
         "  bit 20 (mantissa)"
     )
+
+
+def test_statistics_of_what_is_not_finite_are_dashes() -> None:
+    """Of six infinities there is no smallest; equal to four digits is told apart."""
+    found = flipped()
+    gone = replace(found.after, min=nan, norm=nan)
+    lines = text.tensor_diff(replace(found, after=gone)).splitlines()
+    assert [line.split() for line in lines if "min" in line] == [["min", "0", "-", "*"]]
+    near = text.tensor_diff(injection(after=(0.0, 0.5, 1.0, 2.0, 0.0, 3.00001))).splitlines()
+    assert [line.split() for line in near if "max" in line] == [["max", "3", "3.00001", "*"]]
 
 
 def test_more_elements_than_shown_are_counted() -> None:
@@ -109,7 +120,7 @@ def test_gradients_name_the_worst_and_count_nan() -> None:
     )
     lines = text.gradients(comparison({}, gradients=found)).splitlines()
     assert lines[0] == "loss: bit-equal"
-    assert [line.split()[0] for line in lines[4:]] == ["b", "a"]
+    assert [line.split()[:3] for line in lines[4:]] == [["b", "-", "-"], ["a", "0.5", "0.1"]]
 
 
 def test_how_far_a_nan_is_away_is_not_said() -> None:

@@ -102,6 +102,15 @@ class TestFigure:
             [2], [4], ["2 NaN or Inf"],
         )  # fmt: skip
 
+    def test_crosses_alone_stand_at_no_value(self) -> None:
+        """Where nothing is finite the axis has no numbers; the legend says once what they are."""
+        gone = series([np.nan, np.nan], nan=[2, 2])
+        figure = watched(run(relu=series([1, 2]), mul=gone, add=gone))
+        assert list(figure.layout.yaxis2.ticktext) == ["not finite"]
+        assert figure.layout.yaxis.ticktext is None
+        named = [trace.showlegend for trace in figure.data if trace.name == "NaN or Inf"]
+        assert named == [False, True, False]
+
     def test_what_is_not_finite_is_drawn_first(self) -> None:
         """Of eight sites six are drawn, the last one among them, for it holds NaN."""
         found = {f"op{n}": series([1.0]) for n in range(MOST_ROWS + 1)}
@@ -134,6 +143,11 @@ class TestFigure:
         assert text(run()) == "nothing was read yet"
         golden = [run("golden", relu=series([1]))]
         assert text(run(), golden) == "training: no step was read yet, against 1 golden run"
+
+    def test_where_nothing_is_finite_there_is_a_dash(self) -> None:
+        """A norm of four NaN is no number; how many they are stands at the end."""
+        line = text(run(relu=series([1, np.nan], nan=[0, 4]))).splitlines()[2]
+        assert line.split()[-5:] == ["1", "–", "–", "–", "4"]
 
 
 class _Tags(HTMLParser):

@@ -13,6 +13,7 @@ from fi_notebook.campaign import Campaign
 from fi_notebook.campaign.progress import Progress
 from fi_notebook.ui.campaign_payload import frame, pictures
 from tests.campaign import sessions
+from tests.tools import modebar
 from tests.ui.bridge import bridged, comms
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ def test_it_is_drawn_while_it_runs_and_when_it_is_done(chromium: Browser, dark: 
         campaign.run(chunk=20)
         root.locator(".fi-chip", has_text="done").wait_for()
         root.locator(".fi-plot", has_text="60 injections").first.wait_for()
+        assert modebar.buttons(bridge.page) == modebar.LOCAL
         assert root.get_attribute("data-theme") == ("dark" if dark else "light")
         rates = root.locator("table[aria-label='rates of the outcomes'] tbody tr")
         assert rates.count() == len(campaign.results.counts)
@@ -125,10 +127,13 @@ def test_the_most_harmful_rows_come_first() -> None:
         elements={"index": 5},
         strategy="exhaustive",
     )
+    assert frame(campaign)["state"] == "not started"
     campaign.run()
-    rows = json.loads(json.dumps(frame(campaign), allow_nan=False))["rows"]
+    told = json.loads(json.dumps(frame(campaign), allow_nan=False))
+    rows = told["rows"]
+    assert (told["state"], told["harmful"]) == ("done", 2)
     assert [(row["id"], row["outcome"]) for row in rows] == [(2, "nan immediate"), (1, "changed")]
-    assert rows[0]["change"].endswith("→ nan")
+    assert rows[0]["change"].endswith("→ NaN")
 
 
 def test_every_picture_has_a_text() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 import struct
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from fi_notebook.errors import SessionError
 from fi_notebook.session import Session
 from fi_notebook.ui.explorer import Explorer, explorer_of
 from tests import models
+from tests.tools import modebar
 from tests.ui.bridge import bridged
 from tests.ui.conftest import Open
 from tests.ui.pages import ARM, arm, choose, replay
@@ -92,6 +94,7 @@ class TestStory:
             for tab in ("Tensor diff", "Propagation", "Training"):
                 page.get_by_role("tab", name=tab).click()
                 page.locator(".fi-plot .main-svg").first.wait_for()
+                assert modebar.buttons(page) == modebar.LOCAL
             assert [m["kind"] for m in bridge.sent].count("plotly") == 1
             sizes = [size for _, size in bridge.received]
             assert max(sizes) <= 4 / 3 * 1_000_000 + 4  # base64 of at most one part
@@ -165,8 +168,19 @@ class TestAgreement:
             page.locator(".fi-fault[data-status=armed]").wait_for()
             session.replay()
             page.locator(".fi-verdict").wait_for()
+            page.locator(".fi-fault[data-status=fired]").wait_for()
+            earlier = page.locator(".fi-outcome", has_text="earlier plan")
+            assert not earlier.count()
+            session.disarm()
+            session.arm("relu*1:0", "nan")
+            page.locator(".fi-fault[data-status=armed]", has_text="nan").wait_for()
+            earlier.get_by_text("press Replay").wait_for()
+            session.replay()
+            page.locator(".fi-verdict", has_text="nan").wait_for()
+            assert not earlier.count()
             session.disarm()
             page.locator(".fi-plan", has_text="nothing is armed").wait_for()
+            earlier.get_by_text("no fault is armed now").wait_for()
 
     def test_what_is_clicked_is_the_session(self, shown: Open, session: Session) -> None:
         """Arm, undo, redo and Reset are calls of the session."""
@@ -262,6 +276,19 @@ class TestErrors:
             broken.clear()
             page.locator(".fi-primary:enabled", has_text="Replay").wait_for()
             replay(page)
+
+    def test_an_error_is_shown_with_its_type(self, shown: Open, session: Session) -> None:
+        """But for our own, which say all that is to be said; the type alone where that is all."""
+        with shown(session) as bridge:
+            failed = bridge.page.locator(".fi-state[data-state=failed]")
+            for error, text in (
+                (ValueError("bad\nthing"), "ValueError: bad"),
+                (torch.OutOfMemoryError("full"), "torch.OutOfMemoryError: full"),
+                (KeyError(), "KeyError"),
+                (SessionError("run it again"), "run it again"),
+            ):
+                explorer_of(session).fail(error)
+                failed.filter(has_text=re.compile(f"^{re.escape(text)}$")).wait_for()
 
     def test_a_message_that_is_not_understood_is_shown(self, shown: Open, session: Session) -> None:
         """An unknown request ends in an error with its near matches."""

@@ -107,9 +107,11 @@ def test_a_session_that_was_not_traced_is_traced_from_the_footer(chromium: Brows
         explorer, page = Explorer(session), bridge.page
         bridge.show(explorer)
         page.locator(".fi-empty", has_text="press Trace").wait_for()
+        page.locator(".fi-outcome", has_text="When the step is traced, arm").wait_for()
         page.get_by_role("button", name="Trace", exact=True).click()
         page.locator(".fi-row").first.wait_for()
         page.get_by_role("button", name="Replay", exact=True).wait_for()
+        page.locator(".fi-outcome", has_text="Arm a fault and press Replay").wait_for()
         assert session.golden is not None
         assert session.run is None
         page.locator(".fi-search").fill("re:(")

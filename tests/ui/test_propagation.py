@@ -9,7 +9,7 @@ from tests.ui.conftest import Open
 
 
 def test_the_scrubber_and_the_tree_go_together(shown: Open, session: Session) -> None:
-    """Arrow keys and buttons go through the calls that differ, in execution order; tree, site
+    """Arrow keys and buttons go through the sites that differ, in execution order; tree, site
     and mark go along; a call that is chosen in the tree moves the scrubber.
     """
     session.arm("relu*1:0", "scale", factor=3.0)
@@ -22,9 +22,14 @@ def test_the_scrubber_and_the_tree_go_together(shown: Open, session: Session) ->
         page = bridge.page
         page.get_by_role("tab", name="Propagation").click()
         page.locator(".fi-plot .main-svg").first.wait_for()
-        slider = page.get_by_role("slider", name="calls that differ")
+        slider = page.get_by_role("slider", name="sites that differ or mask")
         text = page.locator(".fi-scrubtext")
-        assert text.inner_text().startswith(f"1 of {len(sites)}: relu*1:0 · introduced · ")
+        masks = sum(
+            run.comparison.effect(int(row)) == "masked" for row in range(len(run.comparison))
+        )
+        counts = f"({len(sites) - masks} that differ, {masks} that mask the error)"
+        assert len(run.comparison.diverged) == len(sites) - masks
+        assert text.inner_text().startswith(f"1 of {len(sites)} {counts}: relu*1:0 · introduced")
         slider.focus()
         for n in (1, 2):
             page.keyboard.press("ArrowRight")
@@ -34,7 +39,7 @@ def test_the_scrubber_and_the_tree_go_together(shown: Open, session: Session) ->
             assert slider.evaluate("(it) => document.activeElement === it")
         page.keyboard.press("End")
         page.locator(".fi-title", has_text=sites[-1]).wait_for()
-        page.get_by_role("button", name="previous call that differs").click()
+        page.get_by_role("button", name="previous site that differs or masks").click()
         page.locator(".fi-title", has_text=sites[-2]).wait_for()
         page.wait_for_function(
             "(x) => document.querySelector('.fi-plot').layout.shapes.at(-1).x0 === x",

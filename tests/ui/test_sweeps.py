@@ -40,6 +40,7 @@ def test_a_site_is_swept_from_its_card(shown: Open, session: Session) -> None:
         told = page.locator(".fi-sweep .fi-note")
         told.filter(has_text="64 injections of 64 possible faults").wait_for(timeout=60_000)
         assert "s in one process" in told.inner_text()
+        assert "the intervals that are shown are for more faults" in told.inner_text()
         page.get_by_role("button", name="Start sweep").click()
         _state(page, "done")
         cells = page.locator("table[aria-label='rates of the outcomes'] tbody tr").all()
@@ -101,3 +102,13 @@ def test_a_sweep_that_cannot_be_says_so(shown: Open, session: Session) -> None:
         _open_sweep(page, "relu*2:0", 0)
         page.get_by_role("button", name="Start sweep").click()
         page.locator(".fi-sweep .fi-problem", has_text="expected a number from 1").wait_for()
+
+
+def test_more_elements_than_there_are_are_said_not_to_be(shown: Open, session: Session) -> None:
+    """The output of the second ReLU has 6 × 8 × 4 × 4 elements; every one is taken."""
+    with shown(session) as bridge:
+        page = bridge.page
+        _open_sweep(page, "relu*2:0", 99_999_999)
+        page.get_by_role("button", name="Dry run").click()
+        told = page.locator(".fi-sweep .fi-note", has_text="768 elements: all of them are taken")
+        told.filter(has_text="24,576 injections of").wait_for(timeout=60_000)

@@ -11,7 +11,7 @@ from torch import nn
 
 from fi_notebook.session import Session
 from tests.ui.conftest import Open
-from tests.ui.pages import arm, replay
+from tests.ui.pages import arm, choose, replay
 
 
 @pytest.fixture
@@ -150,3 +150,54 @@ def test_the_focus_stays_inside_while_a_replay_runs(shown: Open, session: Sessio
         page.locator(".fi-verdict").wait_for()
         page.locator(".fi-state[data-state=idle]").wait_for()
         page.locator(".fi-primary:focus", has_text="Replay").wait_for()
+
+
+def test_the_focus_stays_where_a_person_works(shown: Open, session: Session) -> None:
+    """On a tab that is chosen, on the box of a fault, and beside what is gone or disabled."""
+    session.arm("relu*1:0", "zero")
+    session.arm("relu*2:0", "zero")
+    with shown(session) as bridge:
+        page = bridge.page
+        choose(page, "relu*2:0")
+        on = page.get_by_label("f1 is on")
+        on.focus()
+        page.keyboard.press("Space")
+        page.locator(".fi-fault[data-status=off]").wait_for()
+        assert page.locator(":focus").get_attribute("aria-label") == "f1 is on"
+        page.get_by_label("disarm f1").focus()
+        page.keyboard.press("Enter")
+        page.get_by_label("disarm f1").wait_for(state="detached")
+        page.locator("[aria-label='disarm f2']:focus").wait_for()
+        page.keyboard.press("Enter")
+        page.locator(".fi-plan :focus").wait_for()
+        for _ in range(4):
+            session.undo()
+        page.locator(".fi-fault:only-child").wait_for()
+        page.get_by_role("button", name="undo").focus()
+        page.keyboard.press("Enter")
+        page.locator(".fi-plan .fi-tools :focus:not(:disabled)", has_text="redo").wait_for()
+        reset = page.get_by_role("button", name="Reset")
+        session.arm("relu*2:0", "zero")
+        page.locator(".fi-foot .fi-button:not(:disabled)", has_text="Reset").wait_for()
+        reset.focus()
+        page.keyboard.press("Enter")
+        page.locator(".fi-foot :focus", has_text="Copy as code").wait_for()
+
+
+def test_arrows_go_from_tab_to_tab(shown: Open, session: Session) -> None:
+    """One tab stop; right and left, round the end, Home and End choose; Enter keeps the focus."""
+    with shown(session) as bridge:
+        page = bridge.page
+        tabs = page.get_by_role("tab")
+        assert tabs.evaluate_all("(all) => all.map((each) => each.tabIndex)") == [0, -1, -1, -1, -1]
+        tabs.first.focus()
+        for key, name in (
+            ("ArrowRight", "Propagation"),
+            ("End", "Log"),
+            ("ArrowRight", "Tensor diff"),
+            ("ArrowLeft", "Log"),
+            ("Home", "Tensor diff"),
+            ("Enter", "Tensor diff"),
+        ):
+            page.keyboard.press(key)
+            page.locator("[role=tab][aria-selected=true]:focus", has_text=name).wait_for()

@@ -15,6 +15,7 @@ import fi_notebook as fi
 from fi_notebook.ui.watch import LiveWatch
 from fi_notebook.ui.watch_view import MOST_STEPS, WatchView
 from tests import models
+from tests.tools import modebar
 from tests.ui.bridge import Bridge, bridged, comms
 
 if TYPE_CHECKING:
@@ -90,6 +91,7 @@ class TestPage:
             values = shown.watch.current.series["relu*1:0"].statistic("norm").tolist()
             drawn(shown, "data[3]?.y.length", last + 1)  # row 1; three traces a row, none golden
             assert points(shown, 3) == values
+        assert modebar.buttons(shown.bridge.page) == modebar.LOCAL
         row = shown.root.get_by_role("row").filter(has_text="relu*1:0")
         assert row.locator("td").all_inner_texts()[3:5] == ["4", f"{values[-1]:.4g}"]
 

@@ -3,7 +3,7 @@
 import { aim, choose, turnTo } from "./aiming.js";
 import { h } from "./dom.js";
 import { extentIfRead } from "./fault.js";
-import { number, short } from "./numbers.js";
+import { number, pairText, short } from "./numbers.js";
 import { areasOf, elementAt, moved, placeOf, roomOf, rowOf, strokeOf } from "./plane.js";
 
 /** @import { View } from "./dom.js" */
@@ -47,7 +47,7 @@ export function arrayView(view, site) {
   }, facets);
   hearStrokes(view, part, box, (place) => {
     const index = place && elementAt(part, place);
-    hover.textContent = index ? `[${index.join(", ")}]  ${short(grid[gridAt(part, place)])}` : " ";
+    hover.textContent = index ? `[${index.join(", ")}]  ${valueAt(view.store, grid, gridAt(part, place))}` : " ";
   });
   markArray(view.store, box, part);
   box.fiPart = part;
@@ -61,6 +61,11 @@ export function arrayView(view, site) {
 /** @param {Part} part @param {Place} place */
 function gridAt({ rows, cols }, { facet, row, col }) {
   return (facet * rows + row) * cols + col;
+}
+
+/** A value of the picture as text. @param {Store} store @param {Float64Array} grid */
+function valueAt(store, grid, at) {
+  return pairText(grid[at], grid[at], store.dtypeOf(store.ui.row))[0];
 }
 
 /** One plane, with a strip at its left that takes whole rows.
@@ -184,7 +189,7 @@ function arrayKey(view, part, grid, event) {
     store.ui.cursor = null;
     choose(store, to);
   }
-  view.say(`[${to.join(", ")}] ${there ? short(grid[gridAt(part, there)]) : ""}`);
+  view.say(`[${to.join(", ")}] ${there ? valueAt(view.store, grid, gridAt(part, there)) : ""}`);
 }
 
 /** One slider for each axis that is not shown whole. @param {Store} store @param {Part} part */

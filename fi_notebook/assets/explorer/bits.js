@@ -49,6 +49,14 @@ function decodeInteger(dtype, bits) {
   return Number(dtype.startsWith("int") ? BigInt.asIntN(width(dtype), bits) : bits);
 }
 
+/** The value of an integer in full, where a number of the page would round it.
+ * @param {string} dtype @param {string | null} hex @returns {any} */
+export function wholeValue(dtype, hex, value) {
+  if (hex === null || !/^u?int/.test(dtype)) return value;
+  const bits = BigInt(`0x${hex}`);
+  return dtype.startsWith("int") ? BigInt.asIntN(width(dtype), bits) : bits;
+}
+
 /** The bits in which two words differ, highest first. @param {bigint} a @param {bigint} b */
 export function changedBits(a, b) {
   const bits = [];

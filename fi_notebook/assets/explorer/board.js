@@ -4,7 +4,7 @@ import { campaignPart } from "./campaign.js";
 import { button, h } from "./dom.js";
 import { hostOf, stand } from "./live.js";
 import { redraw } from "./plots.js";
-import { PRIMED, controlOf } from "./wire.js";
+import { GONE, PRIMED, controlOf } from "./wire.js";
 
 /** Draw a campaign into an element. @param {any} model @param {HTMLElement} el */
 function mountCampaign(model, el) {
@@ -17,7 +17,7 @@ function mountCampaign(model, el) {
   root.append(h("div.head", null, h("h3.title", null, "campaign"), stop), part.el);
   const away = stand(model, el, view, "change:_frame change:_pictures", (gone) => {
     const frame = JSON.parse(model.get("_frame"));
-    part.update(gone ? { ...frame, state: "the kernel is gone" } : frame, JSON.parse(model.get("_pictures")));
+    part.update(gone ? { ...frame, state: GONE } : frame, JSON.parse(model.get("_pictures")));
     stop.disabled = gone || frame.state !== "running";
   }, () => redraw(view));
   for (const wait of PRIMED) setTimeout(() => send("ping"), wait);

@@ -2,6 +2,7 @@
  * and by the explorer's sweep tab. */
 
 import { button, fill, h, table } from "./dom.js";
+import { count } from "./numbers.js";
 import { draw } from "./plots.js";
 
 /** @import { View } from "./dom.js" */
@@ -62,5 +63,6 @@ function worstRows(frame, arm) {
   const cells = frame.rows.map((row) => [String(row.id), row.site, row.what, row.elements, row.change,
     h("span", { title: row.reason }, row.outcome),
     ...(arm ? [button("Arm", () => arm(row), { "aria-label": `arm the fault of injection ${row.id}` }, "small")] : [])]);
-  return [h("h4", null, "Injections that did harm"), h("div.scroll", null, table(heads, cells, "injections that did harm"))];
+  const worst = frame.harmful > frame.rows.length ? `: the worst ${frame.rows.length} of ${count(frame.harmful)}` : "";
+  return [h("h4", null, `Injections that did harm${worst}`), h("div.scroll", null, table(heads, cells, "injections that did harm"))];
 }

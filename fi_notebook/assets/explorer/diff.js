@@ -1,10 +1,11 @@
 /** Result, first tab: what a fault did to the struck tensor. */
 
-import { button, figure, h, select, table } from "./dom.js";
+import { button, h, select, table } from "./dom.js";
 import { elementTable } from "./elements.js";
 import { STATISTICS } from "./nodes.js";
 import { clip, count, plural } from "./numbers.js";
 import { plot, twin } from "./plots.js";
+import { statisticPair } from "./statistics.js";
 
 /** @import { View } from "./dom.js" */
 
@@ -34,10 +35,13 @@ export function diffPanel(view) {
   ];
 }
 
-function beforeAfter({ before, after }) {
+/** Statistics before and after; where no element is finite there are none of most.
+ * @param {{ before: any, after: any, dtype: string }} injection */
+function beforeAfter({ before, after, dtype }) {
   const heads = { nan: "NaN", posinf: "+Inf", neginf: "−Inf" };
+  const pairs = STATISTICS.map((name) => statisticPair(name, before[name], after[name], dtype));
   return h("div.scroll", { tabindex: 0, role: "group", "aria-label": "statistics" }, table(["run", ...STATISTICS.map((name) => heads[name] ?? name)], [
-    ["before", ...STATISTICS.map((name) => figure(before[name]))],
-    ["after", ...STATISTICS.map((name) => h("span", { "data-changed": before[name] !== after[name] }, figure(after[name])))],
+    ["before", ...pairs.map(([first]) => first)],
+    ["after", ...STATISTICS.map((name, at) => h("span", { "data-changed": before[name] !== after[name] }, pairs[at][1]))],
   ], "statistics before and after"));
 }

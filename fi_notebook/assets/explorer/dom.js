@@ -1,6 +1,6 @@
 /** Elements of the page; every text is set as text, never as markup. */
 
-import { exact, short } from "./numbers.js";
+import { exact, pairText, short } from "./numbers.js";
 
 /** @import { Store } from "./store.js" */
 
@@ -54,9 +54,16 @@ export function button(text, onclick, props = {}, kind = "") {
   return h(`button.button${kind ? `.${kind}` : ""}`, { type: "button", onclick, ...props }, text);
 }
 
-/** A number in short form, exact on hover. @param {string} [more] */
-export function figure(value, more = "") {
-  return h("span.num", { title: exact(value) + (more ? ` · ${more}` : "") }, short(value));
+/** A number in short form, exact on hover. @param {string} [more] @param {string} [text] */
+export function figure(value, more = "", text = short(value)) {
+  return h("span.num", { title: exact(value) + (more ? ` · ${more}` : "") }, text);
+}
+
+/** Two numbers that are to be compared, in enough digits to see where they differ.
+ * @param {string} [dtype] */
+export function figures(before, after, dtype = "") {
+  const [first, second] = pairText(before, after, dtype);
+  return [figure(before, "", first), figure(after, "", second)];
 }
 
 /** A choice. @param {string} value @param {any[]} options pairs of value and text
@@ -73,26 +80,6 @@ export function table(heads, rows, label) {
   return h("table.table", { "aria-label": label },
     h("thead", null, h("tr", null, heads.map((head) => h("th", { scope: "col" }, head)))),
     h("tbody", null, rows.map((cells) => h("tr", null, cells.map((cell) => h("td", null, cell))))));
-}
-
-/** A shape of a small picture. @param {string} tag @param {Record<string, any>} props @param {...any} children */
-function svg(tag, props, ...children) {
-  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  for (const [key, value] of Object.entries(props)) element.setAttribute(key, String(value));
-  element.append(...children);
-  return element;
-}
-
-/** A curve over calls with one point marked. @param {number[]} values @param {number} marked */
-export function sparkline(values, marked) {
-  const finite = values.filter(Number.isFinite);
-  const low = Math.min(...finite);
-  const span = Math.max(...finite) - low || 1;
-  const x = (i) => (values.length < 2 ? 50 : (i / (values.length - 1)) * 96 + 2);
-  const y = (v) => (Number.isFinite(v) ? 18 - ((v - low) / span) * 14 : 2);
-  const points = values.map((v, i) => `${x(i).toFixed(1)},${y(v).toFixed(1)}`).join(" ");
-  return svg("svg", { class: "fi-spark", viewBox: "0 0 100 20", "aria-hidden": "true" },
-    svg("polyline", { points }), svg("circle", { cx: x(marked), cy: y(values[marked]), r: 2.5 }));
 }
 
 /** Put a text on the clipboard. @param {Element} near */

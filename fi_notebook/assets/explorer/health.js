@@ -2,7 +2,7 @@
 
 import { h } from "./dom.js";
 import { KIND, firstRow } from "./layout.js";
-import { count } from "./numbers.js";
+import { count, plural } from "./numbers.js";
 
 /** @import { Trace } from "./names.js" */
 /** @import { Store } from "./store.js" */
@@ -37,11 +37,12 @@ export function healthCell(store, shown, node) {
   const { tree, bad, broken } = shown;
   const leaf = tree.kind[node] === KIND.site;
   const row = firstRow(tree, node);
-  const chips = leaf ? healthOf(store.trace, row)
+  let chips = leaf ? healthOf(store.trace, row)
     : bad[node] > 0 ? [{ text: "NaN/Inf", bad: true, title: "an output below is not finite" }] : [];
   if (broken?.[node] > 0) {
-    const text = leaf ? `+${count(store.errors.bad[row])} NaN/Inf` : "+ NaN/Inf";
-    chips.unshift({ text, bad: true, title: "not finite in the faulty run, unlike the golden one" });
+    const many = leaf ? `${plural(store.errors.bad[row], "element")}: ` : "";
+    chips = chips.filter((each) => each.bad); // there is no room for less
+    chips.unshift({ text: "+ NaN/Inf", bad: true, title: `${many}not finite in the faulty run, unlike the golden one` });
   }
   return chips.map(({ text, bad: worse, title }) => h(worse ? "span.chip.bad" : "span.chip", { title }, text));
 }

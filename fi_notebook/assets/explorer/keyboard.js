@@ -25,19 +25,72 @@ function leave(root, event) {
   root.parentElement?.closest(".jp-Cell, [tabindex]")?.focus();
 }
 
+const CONTROLS = "button, input, select, textarea, summary, [tabindex]";
+
+/** Whether a control can have the focus. */
+function usable(control) {
+  return control.isConnected && !control.disabled && control.checkVisibility();
+}
+
+/** Where a control stands: every element above it, the nearest first, and the way down from there.
+ * @param {any} control @param {any} root @returns {{ above: any, way: number[] }[]} */
+export function placeIn(control, root) {
+  const place = [];
+  let way = [];
+  for (let at = control; at !== root; at = at.parentElement) {
+    way = [[...at.parentElement.children].indexOf(at), ...way];
+    place.push({ above: at.parentElement, way });
+  }
+  return place;
+}
+
+/** What has taken the place of a control: what stands there now, else what comes next in what
+ * is left around it. @param {{ above: any, way: number[] }[]} place */
+export function successor(place) {
+  const can = (each) => each.matches(CONTROLS) && each.tabIndex >= 0 && usable(each);
+  for (const { above, way } of place) {
+    if (!above.isConnected) continue;
+    const there = way.reduce((at, n) => at?.children[n], above);
+    if (there && can(there)) return there;
+    const children = [...above.children];
+    const around = [...children.slice(way[0]), ...children.slice(0, way[0]).reverse()];
+    const found = around.flatMap((child) => [child, ...child.querySelectorAll(CONTROLS)]).find(can);
+    if (found) return found;
+  }
+  return null;
+}
+
 /** Draws so that the focus stays in the view: on the same control, or where that is gone or
- * disabled, on the view itself until it can be used again.
- * @param {any} root @returns {(work: () => void) => void} */
+ * disabled, on what has taken its place. What is disabled for a while has it back after, unless a
+ * person has gone on meanwhile. @param {any} root @returns {(work: () => void) => void} */
 export function focusKeeper(root) {
-  let last = null;
-  root.addEventListener("focusin", (event) => { if (event.target !== root) last = event.target; });
+  let awaited = null;
+  let instead = null;
+  const goOn = (event) => { if (!event.repeat && event.target !== (event.type === "focusin" ? instead : null)) awaited = null; };
+  for (const each of ["keydown", "pointerdown", "focusin"]) root.addEventListener(each, goOn, true);
   return (work) => {
-    const inside = focusedIn(root);
+    const held = focusedIn(root);
+    const place = held ? placeIn(held, root) : [];
     work();
-    if (!inside) return;
-    const usable = last?.isConnected && !last.disabled && last.checkVisibility();
-    const wanted = usable ? last : root;
+    if (!held) return;
     const now = focusedIn(root);
-    if (now !== wanted && (!now || now === root || now === last)) wanted.focus({ preventScroll: true });
+    if (awaited && usable(awaited)) return awaited.focus({ preventScroll: true });
+    if (held === root || (now && now !== root && usable(now))) return;
+    instead = successor(place) ?? root;
+    if (held.isConnected && held.disabled) awaited = held;
+    instead.focus({ preventScroll: true });
   };
+}
+
+/** The arrow keys in a row of tabs: the next one has the focus and is chosen.
+ * @param {any} event @param {(tab: any) => void} choose */
+export function tabKey(event, choose) {
+  const tabs = [...event.currentTarget.children];
+  const at = tabs.indexOf(event.target);
+  const to = { ArrowLeft: at - 1, ArrowRight: at + 1, Home: 0, End: tabs.length - 1 }[event.key];
+  if (at < 0 || to === undefined) return;
+  event.preventDefault();
+  const tab = tabs.at(to % tabs.length);
+  tab.focus();
+  choose(tab);
 }

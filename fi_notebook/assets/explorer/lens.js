@@ -1,8 +1,8 @@
 /** The bit lens: the chosen element as bits that can be flipped. */
 
-import { bitsText, decodeBits, fieldOf, hexText, width } from "./bits.js";
+import { bitsText, decodeBits, fieldOf, hexText, wholeValue, width } from "./bits.js";
 import { figure, h } from "./dom.js";
-import { short } from "./numbers.js";
+import { pairText } from "./numbers.js";
 import { wholeIn } from "./reading.js";
 
 /** @import { View } from "./dom.js" */
@@ -21,12 +21,20 @@ export function bitLens(view, site) {
   const { model, parameters, extent } = store.ui.form;
   const bit = model === "bitflip" && extent === "index" ? wholeIn(parameters.bit) : -1;
   const flipped = Number.isInteger(bit) ? bit : -1;
-  const after = flipped >= 0 && flipped < size ? decodeBits(dtype, bits ^ (1n << BigInt(flipped))) : null;
+  const after = flipped >= 0 && flipped < size ? flippedValue(dtype, bits, flipped) : null;
+  const value = wholeValue(dtype, element.bits, element.value);
+  const [now, then] = pairText(value, after ?? value, dtype);
   return h("div.lens", { role: "group", "aria-label": "bits of the chosen element" },
-    h("div.lenshead", null, h("span", null, `element [${element.index.join(", ")}] = `), figure(element.value, hexText(element.bits, dtype)),
-      after === null ? h("span.note", null, "  click a bit to flip it") : [h("span", null, " → "), figure(after), h("span.note", null, `  ${bitsText(dtype, [flipped])}`)]),
+    h("div.lenshead", null, h("span", null, `element [${element.index.join(", ")}] = `), figure(element.value, hexText(element.bits, dtype), now),
+      after === null ? h("span.note", null, "  click a bit to flip it") : [h("span", null, " → "), figure(after, "", then), h("span.note", null, `  ${bitsText(dtype, [flipped])}`)]),
     h("div.bits", { role: "toolbar", "aria-label": "bits, highest first", onkeydown: bitKey },
-      bitBoxes(store, dtype, bits, element.value, flipped)));
+      bitBoxes(store, dtype, bits, value, flipped)));
+}
+
+/** The value with one bit flipped, whole numbers in full. @param {string} dtype @param {bigint} bits */
+function flippedValue(dtype, bits, bit) {
+  const made = bits ^ (1n << BigInt(bit));
+  return wholeValue(dtype, made.toString(16), decodeBits(dtype, made));
 }
 
 /** One box per bit; the arrow keys go from one to the next.
@@ -38,8 +46,8 @@ function bitBoxes(store, dtype, bits, value, flipped) {
     const bit = top - at;
     const field = fieldOf(dtype, bit);
     const is = String((bits >> BigInt(bit)) & 1n);
-    const made = decodeBits(dtype, bits ^ (1n << BigInt(bit)));
-    const title = `flip bit ${bit} (${field}): ${short(value)} → ${short(made)}`;
+    const made = flippedValue(dtype, bits, bit);
+    const title = `flip bit ${bit} (${field}): ${pairText(value, made, dtype).join(" → ")}`;
     return h("button.bit", {
       type: "button", "data-field": field, "data-bit": bit, "data-key": bit, title,
       "aria-label": `${is}, ${title}`, "aria-pressed": bit === flipped, tabindex: bit === reached ? 0 : -1,

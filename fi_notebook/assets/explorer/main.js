@@ -2,8 +2,8 @@
 
 import { mount } from "./mount.js";
 import { PAGE } from "./plots.js";
-import { GONE, Store } from "./store.js";
-import { PRIMED, Wire, controlOf, inflate, unpack } from "./wire.js";
+import { Store } from "./store.js";
+import { GONE, PRIMED, Wire, controlOf, inflate, unpack } from "./wire.js";
 
 /** One store per widget, whatever the number of its views. @type {Map<string, Store>} */
 const STORES = new Map();

@@ -1,4 +1,4 @@
-/** Numbers and names as text, and what a person typed as a value. */
+/** Numbers and names as text. */
 
 /** JSON has no NaN and no infinity: they travel as text. @returns {number} */
 export function number(value) {
@@ -7,10 +7,14 @@ export function number(value) {
   return value in words ? words[value] : Number(value);
 }
 
-/** A number in four significant digits. */
-export function short(value) {
+/** A number in four significant digits, or as many as are asked for; a complex one by its parts.
+ * @param {number} [digits] @returns {string} */
+export function short(value, digits = 4) {
+  const parts = partsOf(value);
+  if (parts) return complexText(parts, digits);
   if (typeof value === "string" && Number.isNaN(number(value)) && value !== "nan") return value;
   if (typeof value === "boolean") return String(value);
+  if (typeof value === "bigint") return wholeText(value);
   const x = number(value);
   if (Number.isNaN(x)) return "NaN";
   if (!Number.isFinite(x)) return x > 0 ? "+Inf" : "−Inf";
@@ -18,21 +22,84 @@ export function short(value) {
   const size = Math.abs(x);
   const plain = size >= 1e-3 && size < 1e5;
   const text = Number.isInteger(x) && size < 1e5 ? String(x)
-    : plain ? String(Number(x.toPrecision(4))) : x.toExponential(3).replace("e+", "e");
+    : plain ? String(Number(x.toPrecision(digits))) : x.toExponential(digits - 1).replace("e+", "e");
   return text.replace("-", "−").replace("e-", "e−");
+}
+
+const PART = "(?:\\d[\\d.]*(?:e[+-]?\\d+)?|nan|inf)";
+const COMPLEX = new RegExp(`^\\(?(?:([+-]?${PART})(?=[+-]))?([+-]?${PART})j\\)?$`);
+
+/** Real and imaginary part of a complex number as Python writes it: `(1-2.5j)`, `1j`; else null.
+ * @returns {string[] | null} */
+export function partsOf(value) {
+  const found = typeof value === "string" ? COMPLEX.exec(value) : null;
+  return found && [found[1] ?? "0", found[2]];
+}
+
+/** @param {string[]} parts @param {number} digits */
+function complexText([real, imaginary], digits) {
+  const text = short(number(imaginary.replace("+", "")), digits);
+  return `${short(number(real.replace("+", "")), digits)}${/^[−+]/.test(text) ? "" : "+"}${text}j`;
+}
+
+/** A whole number in full. @param {number | bigint} value */
+export function wholeText(value) {
+  return value < 0 ? `−${count(-value)}` : count(value);
+}
+
+/** Two numbers in four significant digits, or in as many as it takes to see that they differ.
+ * @returns {[string, string]} */
+export function toldApart(first, second) {
+  for (let digits = 4; digits < 18; digits += 1) {
+    const texts = [short(first, digits), short(second, digits)];
+    if (texts[0] !== texts[1]) return [texts[0], texts[1]];
+  }
+  return [short(first), short(second)];
+}
+
+/** Two values of a dtype as they are shown beside each other: whole numbers in full.
+ * @param {string} [dtype] @returns {[string, string]} */
+export function pairText(before, after, dtype = "") {
+  const whole = isWhole(dtype) && [before, after].every((each) => typeof each === "bigint" || Number.isSafeInteger(each));
+  return whole ? [wholeText(before), wholeText(after)] : toldApart(before, after);
+}
+
+/** Whether the elements of a dtype are whole numbers. @param {string} dtype */
+export function isWhole(dtype) {
+  return /^u?int\d/.test(dtype);
+}
+
+/** Whether a number, or both parts of a complex one, are finite. */
+export function isFiniteNumber(value) {
+  return (partsOf(value) ?? [value]).every((each) => Number.isFinite(number(each)));
+}
+
+/** How far the faulty value is from the golden one; to NaN and Inf there is no distance. */
+export function farText(golden, faulty, far) {
+  return isFiniteNumber(golden) && isFiniteNumber(faulty) ? short(far) : "–";
 }
 
 /** A number in full, as Python writes it. */
 export function exact(value) {
+  if (typeof value === "bigint" || partsOf(value)) return String(value);
   const x = number(value);
   if (Number.isNaN(x)) return "nan";
   if (!Number.isFinite(x)) return x > 0 ? "inf" : "-inf";
   return Object.is(x, -0) ? "-0.0" : String(x);
 }
 
-/** A count with thin spaces between thousands. @param {number} n */
+/** A count with narrow spaces between thousands, at which no line breaks.
+ * @param {number | bigint} n */
 export function count(n) {
-  return String(n).replace(/\B(?=(\d{3})+(?!\d))/g, "\u2009");
+  return String(n).replace(/\B(?=(\d{3})+(?!\d))/g, "\u202f");
+}
+
+/** A part of a whole as a percentage; of what is there it never says 0, nor 100 of less than all.
+ * @param {number} part @param {number} whole */
+export function shareText(part, whole) {
+  const share = (100 * part) / whole;
+  const text = share > 0 && share < 0.1 ? "<0.1" : share < 100 && share > 99.9 ? ">99.9" : short(share);
+  return `${text}\u00a0%`;
 }
 
 /** `1 site`, `3 sites`. @param {number} n @param {string} noun */
@@ -56,19 +123,4 @@ export function shapeText(shape) {
 export function dtypeText(dtype) {
   return dtype.replace("bfloat", "bf").replace("float", "f").replace("complex", "c")
     .replace("uint", "u").replace("int", "i");
-}
-
-/** What a person typed, as the kernel expects it; null is not given.
- * @param {string} type */
-export function typed(type, text) {
-  const trimmed = text.trim();
-  if (!trimmed) return null;
-  if (type === "bool") return trimmed === "true";
-  if (type === "str" || type === "choice") return /^-?\d+$/.test(trimmed) && type === "choice" ? Number(trimmed) : trimmed;
-  try {
-    return JSON.parse(trimmed.replace(/^\+/, ""));
-  } catch {
-    const x = Number(trimmed);
-    return Number.isNaN(x) || !Number.isFinite(x) ? trimmed : x;
-  }
 }

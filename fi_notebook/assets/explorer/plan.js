@@ -4,6 +4,7 @@ import { button, copy, h, input } from "./dom.js";
 import { edit, uneditable } from "./editing.js";
 import { triggerTexts } from "./fault.js";
 import { clip, plural } from "./numbers.js";
+import { statusOf } from "./ran.js";
 
 /** @import { MakePane, View } from "./dom.js" */
 /** @import { Store } from "./store.js" */
@@ -52,8 +53,8 @@ async function copyJson(view) {
 /** @param {View} view */
 function faultRow(view, fault) {
   const { store } = view;
-  const ran = store.run?.status[fault.id];
-  const missed = store.run?.not_injected.find((each) => each.fault === fault.id);
+  const ran = statusOf(store, fault);
+  const missed = ran && store.run.not_injected.find((each) => each.fault === fault.id);
   const status = !fault.enabled ? "off" : ran ?? "armed";
   const on = h("input", { type: "checkbox", checked: fault.enabled, disabled: store.readonly, "aria-label": `${fault.id} is on`,
     onchange: () => store.tell("enable", { fault: fault.id, on: on.checked }) });

@@ -7,6 +7,12 @@ import { h } from "./dom.js";
 
 export const PAGE = /** @type {any} */ (globalThis);
 
+/** How plotly draws: its buttons are listed, so that none is there which sends a figure away. */
+export const CONFIG = {
+  responsive: true, displaylogo: false, displayModeBar: "hover", showSendToCloud: false, plotlyServerURL: "",
+  modeBarButtons: [["toImage"], ["zoom2d", "pan2d"], ["resetScale2d"]],
+};
+
 /** plotly.js, loaded once per page from the kernel. @param {Store} store @returns {Promise<any>} */
 function plotly(store) {
   const forget = (error) => { // the next figure asks again
@@ -76,8 +82,7 @@ async function drawNext(view, place, library) {
   place.fiNext = null;
   if (!place.fiPlot) place.replaceChildren();
   place.style.height = `${next.layout.height ?? 300}px`;
-  await library.react(place, next.data, marked(place, themed(view, next.layout)),
-    { responsive: true, displaylogo: false, displayModeBar: "hover" });
+  await library.react(place, next.data, marked(place, themed(view, next.layout)), CONFIG);
   place.fiPlot = next;
 }
 

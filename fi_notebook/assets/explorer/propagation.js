@@ -12,7 +12,7 @@ export function propagationPanel(view) {
   const { store } = view;
   if (!store.run) return [h("div.empty", null, "no replay yet")];
   const { comparison } = store.run;
-  const lead = comparison.first ? `The first call that differs is ${comparison.first}; ${count(comparison.diverged)} of ${plural(comparison.compared, "site")} differ.` : "No call differs.";
+  const lead = comparison.first ? `The first site that differs is ${comparison.first}; ${count(comparison.diverged)} of ${plural(comparison.compared, "site")} differ${comparison.diverged === 1 ? "s" : ""}.` : "No site differs.";
   const go = (point) => store.reveal(store.errors.golden[point.customdata]);
   const picture = plot(view, "propagation", go);
   const scrub = scrubber(view, (at) => markAt(view, picture, at + 1)); // its axis counts from 1

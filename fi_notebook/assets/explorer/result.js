@@ -1,10 +1,12 @@
 /** The result pane: the outcome in one sentence, then its tabs. */
 
 import { diffPanel } from "./diff.js";
-import { button, figure, fill, h } from "./dom.js";
+import { button, figures, fill, h } from "./dom.js";
+import { tabKey } from "./keyboard.js";
 import { logPanel } from "./log.js";
-import { count, number, short } from "./numbers.js";
+import { count, farText, number } from "./numbers.js";
 import { propagationPanel } from "./propagation.js";
+import { earlierText } from "./ran.js";
 import { sweepPanel } from "./sweep.js";
 import { trainingPanel } from "./training.js";
 
@@ -20,7 +22,8 @@ const LIVE = { training: "steps", sweep: "sweep" };
 export function resultPane(view) {
   const { store } = view;
   const head = h("div.outcome");
-  const tabs = h("div.tabs", { role: "tablist", "aria-label": "result" });
+  const tabs = h("div.tabs", { role: "tablist", "aria-label": "result",
+    onkeydown: (event) => tabKey(event, (each) => choose_(each.dataset.key)) });
   const body = h("div.body", { role: "tabpanel", tabindex: 0 });
   const el = h("section.pane.result", { "aria-label": "result", "data-name": "result" }, head, tabs, body);
   const choose_ = (name) => {
@@ -32,9 +35,11 @@ export function resultPane(view) {
     update(topics) {
       const { tab } = store.ui;
       if (topics.includes("site")) view.follow?.();
+      if (topics.some((t) => ["plan", "state", "trace"].includes(t))) fill(head, outcome(store));
       const live = topics.includes(LIVE[tab]);
       if (!live && !topics.some((t) => ["run", "figures", "tab", "log", "hello"].includes(t))) return;
-      tabs.replaceChildren(...TABS.map(([name, text]) => button(text, () => choose_(name), { role: "tab", "aria-selected": tab === name }, "tab")));
+      fill(tabs, TABS.map(([name, text]) => button(text, () => choose_(name), {
+        role: "tab", "aria-selected": tab === name, tabindex: tab === name ? 0 : -1, "data-key": name }, "tab")));
       fill(head, outcome(store));
       if (topics.every((t) => t === "log") && tab !== "log") return;
       view.follow = undefined;
@@ -47,12 +52,14 @@ export function resultPane(view) {
 /** The outcome in one sentence, and the figures that a person asks first. @param {Store} store */
 function outcome(store) {
   const { run } = store;
-  if (!run) return [h("div.empty", null, "Arm a fault and press Replay: golden and faulty run of the step are compared here.")];
+  if (!run) return [h("div.empty", null, `${store.trace ? "Arm" : "When the step is traced, arm"} a fault and press Replay: golden and faulty run of the step are compared here.`)];
   const { comparison } = run;
+  const earlier = earlierText(store);
   return [
+    earlier ? h("div.warning", { role: "status" }, earlier) : null,
     h("div.verdict", { "data-outcome": run.outcome.name, "data-run": store.runs, role: "status" }, h("strong", null, run.outcome.name.replaceAll("_", " ")),
       h("span", null, ` ${run.outcome.reason}`),
-      run.outcome.detected_by.map((name) => h("span.chip", null, `detected by ${name}`))),
+      run.outcome.detected_by.map((name) => [" ", h("span.chip", null, `detected by ${name}`)])),
     run.not_injected.map(({ fault, reason }) => h("div.warning", null, `${fault} not injected: ${reason}`)),
     run.error ? h("div.warning", null, run.error) : null,
     h("div.tiles", null, tile(comparison.loss.name, comparison.loss), tile(gradientNorm(comparison), comparison.gradient_norm),
@@ -75,9 +82,10 @@ function countTile(name, n, total) {
 function tile(name, difference) {
   const { golden, faulty, equal, note, relative_l2: far } = difference;
   if (note && !Number.isFinite(number(golden))) return h("div.tile", null, h("span.key", null, name), h("span.note", null, note));
+  const [before, after] = figures(golden, faulty);
   return h("div.tile", null, h("span.key", null, name),
-    h("span.big", null, figure(golden), equal ? h("span.equal", null, " = ") : " → ", figure(faulty)),
-    h("span.note", null, equal ? ` ${note || "bit for bit"}` : ` relative\u00a0${short(far)}`));
+    h("span.big", null, before, equal ? h("span.equal", null, " = ") : " → ", after),
+    h("span.note", null, equal ? ` ${note || "bit for bit"}` : ` relative\u00a0${farText(golden, faulty, far)}`));
 }
 
 /** What each tab shows. @type {Record<string, (view: View) => any[]>} */

@@ -122,8 +122,9 @@ function heatCell(store, shown, node) {
   const value = shown.heat.most[node];
   const { low, high } = shown.heat;
   const share = value <= 0 ? 0 : high <= low ? 1 : Math.max(0.02, Math.log(value / low) / Math.log(high / low));
-  return h("span.heat", { title: `${heat} ${exact(value)}` },
-    h("span.bar", { style: `width:${(Math.min(1, share) * 100).toFixed(0)}%` }), h("span.heatnum", null, short(value)));
+  const broken = heat === "error" && shown.broken?.[node] > 0;
+  return h("span.heat", { title: `${heat} ${broken ? "unknown: to what is not finite there is no distance" : exact(value)}` },
+    h("span.bar", { style: `width:${(Math.min(1, share) * 100).toFixed(0)}%` }), h("span.heatnum", null, broken ? "–" : short(value)));
 }
 
 /** @param {View} view */

@@ -10,6 +10,8 @@ import { parseQuery, search } from "./search.js";
 /** The heat column: every statistic, and after a replay how far the runs differ. */
 export const HEATS = ["std", "norm", "max", "min", "mean", "zeros", "nan", "posinf", "neginf", "error"];
 
+const NARROW = 1e-3; // the scale goes down to this share of the largest at least: near values have near bars
+
 /** The nodes that are open at first: the roots of modules and the files.
  * @param {Tree} tree */
 export function openAtFirst(tree) {
@@ -64,12 +66,15 @@ function heatOf(store, tree) {
   const signed = name !== "error"; // an error below zero is none at all
   const values = signed ? store.trace.columns[name] : store.errors?.error;
   if (!values) return null;
-  const sizes = Float64Array.from(values, (x) => (Number.isNaN(x) || (x < 0 && !signed) ? -1 : Math.abs(x)));
+  const bad = signed ? null : store.errors.bad; // to NaN and Inf there is no distance: they are beyond all
+  const sizes = Float64Array.from(values, (x, row) => (bad?.[row] > 0 ? Infinity
+    : Number.isNaN(x) || (x < 0 && !signed) ? -1 : Math.abs(x)));
   let low = Infinity;
   let high = 0;
   for (const x of sizes) {
     if (x > 0 && x < low) low = x;
     if (x > high && x < Infinity) high = x;
   }
-  return { most: highest(tree, sizes), low: Math.max(low, high * (signed ? 1e-5 : 1e-12)), high };
+  const least = high * (signed ? 1e-5 : 1e-12);
+  return { most: highest(tree, sizes), low: Math.min(Math.max(low, least), high * NARROW), high };
 }

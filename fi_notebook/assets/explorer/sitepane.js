@@ -1,12 +1,14 @@
 /** The site card: where, which call, source, statistics, values, fault, plan. */
 
-import { button, figure, fill, h, phaseTag, select, sparkline } from "./dom.js";
+import { button, fill, h, phaseTag, select } from "./dom.js";
 import { formPart } from "./form.js";
 import { siteText } from "./names.js";
 import { STATISTICS, typeText } from "./nodes.js";
-import { clip, count, plural, short } from "./numbers.js";
+import { clip, count, plural, shareText, short } from "./numbers.js";
 import { planPart } from "./plan.js";
 import { sourceExcerpt } from "./source.js";
+import { sparkline } from "./spark.js";
+import { statistic } from "./statistics.js";
 import { sweepPart } from "./sweep.js";
 import { valuesPart } from "./values.js";
 
@@ -65,9 +67,9 @@ function effectLine(store, row) {
   const { errors, run } = store;
   if (!errors || errors.changed[row] < 0) return null;
   const name = run.effects[errors.effect[row]] ?? "";
-  const bad = errors.bad[row] > 0 ? `, ${plural(errors.bad[row], "element")} newly not finite` : "";
+  const far = errors.bad[row] > 0 ? `${plural(errors.bad[row], "element")} newly not finite` : `relative error ${short(errors.error[row])}`;
   const told = errors.changed[row] === 0 ? "equal bit for bit"
-    : `${name}: ${plural(errors.changed[row], "element")} differ${errors.changed[row] === 1 ? "s" : ""}, relative error ${short(errors.error[row])}${bad}`;
+    : `${name}: ${plural(errors.changed[row], "element")} differ${errors.changed[row] === 1 ? "s" : ""}, ${far}`;
   return h("div.effect", { "data-changed": errors.changed[row] > 0 }, h("span.key", null, "last replay "), told);
 }
 
@@ -107,15 +109,14 @@ function callSelector(view, row) {
   const rows = kin(store.trace, row);
   const at = rows.indexOf(row);
   const step = (by) => store.reveal(rows[at + by]);
-  const calls = rows.slice(0, 400).map((each) => columns.std[each]);
   const outputs = [];
   for (let each = row; each >= 0 && columns.call[each] === columns.call[row]; each -= 1) outputs.unshift(each);
   for (let each = row + 1; each < store.trace.size && columns.call[each] === columns.call[row]; each += 1) outputs.push(each);
   return h("div.calls", null,
     button("‹", () => step(-1), { disabled: at <= 0, "aria-label": "previous call" }, "small"),
-    h("span.num", null, `call ${at + 1} of ${rows.length}`),
+    h("span.num", null, `call ${count(at + 1)} of ${count(rows.length)}`),
     button("›", () => step(1), { disabled: at + 1 >= rows.length, "aria-label": "next call" }, "small"),
-    rows.length > 1 ? sparkline(calls, Math.min(at, 399)) : null,
+    rows.length > 1 ? sparkline(rows.map((each) => columns.std[each]), at) : null,
     outputs.length > 1 ? select(String(row), outputs.slice(0, 300).map((each) => [String(each),
       `output ${columns.output[each]}${columns.index[each] < 0 ? "" : `[${columns.index[each]}]`}`]),
     (value) => store.reveal(Number(value)), { "aria-label": "output" }) : null);
@@ -127,12 +128,10 @@ function statistics(store, row) {
     STATISTICS.map((name) => [name, store.trace.columns[name][row]]));
   const numel = store.shapeOf(row).reduce((a, b) => a * b, 1);
   if (stats.zeros < 0) return h("div.empty", null, "no statistics were taken here");
-  const finite = numel > stats.nan + stats.posinf + stats.neginf;
-  const over = (name) => (finite ? figure(stats[name]) : h("span.num", { title: "no element is finite" }, "–"));
   const cell = (name, value, bad) => h("div.stat", { "data-bad": bad }, h("span.key", null, name), value);
   return h("div.stats", { role: "group", "aria-label": "statistics" },
-    ["min", "max", "mean", "std", "norm"].map((name) => cell(name, over(name))),
+    ["min", "max", "mean", "std", "norm"].map((name) => cell(name, statistic(name, stats[name], store.dtypeOf(row)))),
     [["NaN", stats.nan], ["+Inf", stats.posinf], ["−Inf", stats.neginf]].map(([name, n]) => cell(name, count(n), n > 0)),
-    cell("zeros", h("span.num", { title: `${stats.zeros} of ${numel}` }, numel ? `${short((100 * stats.zeros) / numel)} %` : "–")),
+    cell("zeros", h("span.num", { title: `${stats.zeros} of ${numel}` }, numel ? shareText(stats.zeros, numel) : "–")),
     cell("elements", count(numel)));
 }

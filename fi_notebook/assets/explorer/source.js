@@ -33,9 +33,15 @@ export function sourceExcerpt(view, row) {
     store.ui.frame = i;
     store.changed("frame");
   }, { "aria-pressed": each === frame, title: `${each[0]}:${each[1]} in ${each[2]}` }, "tab"));
+  const calls = gutter(store.trace, frame[0]);
   const lines = text === undefined ? [h("div.empty", null, "the source text was not kept")]
-    : excerpt(text.split("\n"), frame[1], gutter(store.trace, frame[0]));
-  return h("div.source", null, h("div.tabs", null, tabs, h("span.note.key", { title: "calls of this step that were made at the line, or below it" }, "n× calls")), h("div.code", null, lines));
+    : excerpt(text.split("\n"), frame[1], calls);
+  return h("div.source", null, h("div.tabs", null, tabs, h("span.note.key", { title: "calls of this step that were made at the line, or below it" }, "n× calls")), h("div.code", { style: `--fi-gutter:${widest(calls)}ch` }, lines));
+}
+
+/** How many characters the longest number of calls has. @param {Map<number, number>} calls */
+function widest(calls) {
+  return Math.max(4, ...[...calls.values()].map((n) => count(n).length + 1));
 }
 
 /** @param {string[]} lines @param {number} marked @param {Map<number, number>} calls */

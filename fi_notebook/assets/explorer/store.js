@@ -6,6 +6,7 @@ import { openTo } from "./layout.js";
 import { RECEIVERS } from "./receive.js";
 import { openAtFirst, shownOf } from "./shown.js";
 import { buildTree } from "./views.js";
+import { GONE } from "./wire.js";
 
 /** @import { Tree } from "./layout.js" */
 /** @import { Facts } from "./search.js" */
@@ -13,9 +14,6 @@ import { buildTree } from "./views.js";
 
 /** Requests that nobody made: their success says nothing of what a person did. */
 const UNASKED = ["ready", "resync", "ping"];
-
-/** Why a view is read-only when nobody answers any more. */
-export const GONE = "the kernel is gone";
 
 /** What the page knows, and what the person looks at. Views draw it; nothing lives in the DOM. */
 export class Store {

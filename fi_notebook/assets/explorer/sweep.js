@@ -3,7 +3,7 @@
 import { campaignPart } from "./campaign.js";
 import { button, field, h, input, select } from "./dom.js";
 import { siteText } from "./names.js";
-import { clip } from "./numbers.js";
+import { clip, plural } from "./numbers.js";
 import { wholeNumber } from "./reading.js";
 
 /** @import { MakePane, View } from "./dom.js" */
@@ -29,12 +29,13 @@ export function sweepPart(view) {
   };
   const dry = button("Dry run", async () => {
     told.textContent = "trying a few …";
-    told.textContent = (await ask("plan_sweep"))?.text ?? "";
+    told.textContent = sweepNote(store, asked) + ((await ask("plan_sweep"))?.text ?? "");
   }, { title: "how many, how long, how wide the intervals will be" });
-  const start = button("Start sweep", () => {
+  const start = button("Start sweep", async () => {
     Object.assign(store.ui, { tab: "sweep", pane: "result" });
     store.changed("tab", "pane");
-    ask("sweep");
+    const note = told.textContent = sweepNote(store, asked);
+    told.textContent = note + ((await ask("sweep"))?.note ?? "");
   });
   const el = h("details.more.sweep", null, h("summary", null, "Sweep …"), fields, told, problem, h("div.actions", null, dry, start));
   return {
@@ -64,6 +65,13 @@ function sweepFields(store, asked) {
     label.firstChild.textContent = where === SITE ? "of elements" : "injections";
   };
   return [field("sweep", select(SITE, places, choose, { "aria-label": "what is swept" })), label];
+}
+
+/** That a site has fewer elements than were asked for. @param {Store} store
+ * @param {{ where: string, count: string }} asked */
+export function sweepNote(store, { where, count: given }) {
+  const elements = store.shapeOf(store.ui.row).reduce((a, b) => a * b, 1);
+  return where === SITE && Number(given) > elements ? `The site has ${plural(elements, "element")}: all of them are taken. ` : "";
 }
 
 /** @param {Store} store @param {{ where: string, count: string }} asked */

@@ -1,6 +1,6 @@
 /** Result, third tab: loss and norms over the replayed steps. */
 
-import { figure, h, table } from "./dom.js";
+import { figure, figures, h, table } from "./dom.js";
 import { number } from "./numbers.js";
 import { draw, plot, twin } from "./plots.js";
 
@@ -22,7 +22,10 @@ export function trainingPanel(view) {
   const records = steps ?? run?.steps;
   if (!records) return [h("div.empty", null, "no replay yet")];
   const faulty = new Map(records.faulty.map((each) => [each.step, each]));
-  const pair = (a, b) => h("span", { "data-changed": b !== undefined && a !== b }, figure(a), " → ", b === undefined ? "–" : figure(b));
+  const pair = (a, b) => {
+    const [first, second] = b === undefined ? [figure(a), "–"] : figures(a, b);
+    return h("span", { "data-changed": b !== undefined && a !== b }, first, " → ", second);
+  };
   const rows = records.golden.slice(0, 200).map((golden) => [String(golden.step),
     ...["loss", "gradient_norm", "parameter_norm"].map((name) => pair(golden[name], faulty.get(golden.step)?.[name]))]);
   return [steps ? livePlot(view, steps) : [plot(view, "training"), twin(view, "training")], table(["step", "loss", "gradient norm", "parameter norm"], rows, "golden → faulty, by step")];

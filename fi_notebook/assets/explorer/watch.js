@@ -3,6 +3,7 @@
 import { fill, h, select, table } from "./dom.js";
 import { hostOf, stand } from "./live.js";
 import { draw } from "./plots.js";
+import { GONE } from "./wire.js";
 
 /** A figure with the points that moved since it was made.
  * @param {{ data: any[], layout: any }} figure @param {Record<number, any>} points */
@@ -19,7 +20,7 @@ export function spoken(before, frame) {
 
 /** The words about a frame: how far it came, and what can no longer come. */
 function headOf(frame, gone) {
-  const state = gone ? "the kernel is gone; this is the last step that it sent"
+  const state = gone ? `${GONE}; this is the last step that it sent`
     : frame.closed ? "closed" : "watching";
   return [h("h3.title", null, "watch"), h("span.found", null, frame.words ?? ""),
     h("span.chip", { "data-state": state === "watching" ? "live" : "ended" }, state)];

@@ -2,6 +2,9 @@
 
 /** @typedef {{ kind: string, data: any, columns: Record<string, any> }} Message */
 
+/** Why a view is read-only when nobody answers any more, and what to do. */
+export const GONE = "the kernel is gone; run the cells again";
+
 const ARRAYS = {
   uint8: Uint8Array, int32: Int32Array, float32: Float32Array, float64: Float64Array,
 };

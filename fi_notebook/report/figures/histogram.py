@@ -39,7 +39,7 @@ def tensor_diff(injection: Injection, *, dark: bool = False) -> go.Figure:
     """
     before, after, note = values_and_note(injection)
     figure = make_subplots(
-        rows=1, cols=2, column_widths=[0.66, 0.34], shared_yaxes=True, horizontal_spacing=0.03
+        rows=1, cols=2, column_widths=[0.62, 0.38], shared_yaxes=True, horizontal_spacing=0.03
     )
     tiny = smallest_normal(injection.site.dtype)
     counts = _add_bins(figure, before, after, tiny)
@@ -163,7 +163,15 @@ def _add_specials(
 
 
 def _special_label(special: _Special) -> str:
-    """Name and exact counts: ``NaN``, ``0``, ``→ 14``."""
-    name = "sub-<br>normal" if special.name == "subnormal" else special.name
-    after = f"<br>→ {special.after:,}" if special.after != special.before else ""
-    return f"{name}<br>{special.before:,}{after}"
+    """Name and counts in a narrow column: ``NaN``, ``0``, ``→``, ``14``."""
+    name = "sub-<br>nor-<br>mal" if special.name == "subnormal" else special.name
+    after = f"<br>→<br>{_narrow(special.after)}" if special.after != special.before else ""
+    return f"{name}<br>{_narrow(special.before)}{after}"
+
+
+def _narrow(count: int) -> str:
+    """A count in five characters; the bar tells it exactly."""
+    for power, unit in ((9, "G"), (6, "M"), (3, "k")):
+        if count >= max(10_000, 0.9995 * 10**power):
+            return f"{count / 10**power:.3g}{unit}"
+    return f"{count:,}"

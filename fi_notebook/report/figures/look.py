@@ -25,6 +25,7 @@ __all__ = [
     "FAULTY_SCALE",
     "GOLDEN",
     "GOLDEN_FILL",
+    "LEGEND_BELOW",
     "OPPOSITE",
     "SIGNED_SCALE",
     "heat",
@@ -44,11 +45,19 @@ OPPOSITE = "#3b82f6"
 FAULTY_SCALE = [[0.0, "rgba(232,89,12,0.08)"], [1.0, "rgba(232,89,12,0.65)"]]
 SIGNED_SCALE = [[0.0, OPPOSITE], [0.5, "rgba(128,128,128,0)"], [1.0, FAULTY]]
 
+LEGEND_BELOW = {"yref": "container", "y": 0, "yanchor": "bottom"}
+"""A legend at the lower edge, where it meets no title however narrow the figure is."""
+
 DOT = " · "
 """What stands between the clauses of a subtitle."""
 
 _FONT = "system-ui, -apple-system, 'Segoe UI', 'Helvetica Neue', Arial, sans-serif"
 _MANY = 2000  # from here on points are drawn by WebGL
+_REMOVED = (
+    *("lasso2d", "select2d", "zoomIn2d", "zoomOut2d", "autoScale2d"),  # of no use here
+    *("sendChartToCloud", "sendDataToCloud", "editInChartStudio"),  # upload what is drawn
+)
+"""Buttons that no figure has; under which name plotly uploads depends on its version."""
 
 
 def theme(dark: bool = False) -> go.layout.Template:
@@ -100,7 +109,7 @@ def theme(dark: bool = False) -> go.layout.Template:
                 "bgcolor": "rgba(0,0,0,0)",
                 "color": quiet,
                 "activecolor": text,
-                "remove": ["lasso2d", "select2d", "zoomIn2d", "zoomOut2d", "autoScale2d"],
+                "remove": _REMOVED,
             },
             "colorway": [GOLDEN, FAULTY, OPPOSITE],
         }
@@ -148,6 +157,7 @@ def set_title(
     figure.update_layout(
         template=theme(dark),
         title={"text": title, "subtitle": {"text": "<br>".join(lines)}},
+        modebar={"remove": _REMOVED},  # here too: a figure may be given another template
         margin={"t": room + 15 * (len(lines) - 1)},
     )
 

@@ -171,12 +171,14 @@ def _marks(
 
 def _hover(comparison: Comparison, row: int, site: Site) -> str:
     columns = comparison.columns
-    measure = {name: columns[name][row].item() for name in ("relative_l2", "max_abs")}
+    names = {"relative L2": "relative_l2", "max |Δ|": "max_abs"}
+    measure = {name: columns[column][row].item() for name, column in names.items()}
     counts = {name: int(columns[name][row]) for name in ("changed", "numel", "new_nan", "new_inf")}
     changed = share(counts["changed"], counts["numel"]) if counts["changed"] >= 0 else "unknown"
+    bad = counts["new_nan"] > 0 or counts["new_inf"] > 0  # no distance to what is not finite
+    far = "".join(f"{name} {value!r}<br>" for name, value in measure.items() if not bad)
     return (
-        f"{short(site)}  {plain(site.phase)}  {short(site.module)}<br>"
-        f"relative L2 {measure['relative_l2']!r}<br>max |Δ| {measure['max_abs']!r}<br>"
+        f"{short(site)}  {plain(site.phase)}  {short(site.module)}<br>{far}"
         f"changed {changed}<br>new NaN {number(counts['new_nan'])}, "
         f"new Inf {number(counts['new_inf'])}<br>{effect_text(comparison, row)}"
     )

@@ -10,9 +10,18 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import plotly.graph_objects as go
 
+from fi_notebook.analysis.words import nonfinite_words
 from fi_notebook.core.run import Comparison, Difference
 from fi_notebook.core.words import agreed, among
-from fi_notebook.report.figures.look import FAULTY, GOLDEN, heat, message, set_title, short
+from fi_notebook.report.figures.look import (
+    FAULTY,
+    GOLDEN,
+    LEGEND_BELOW,
+    heat,
+    message,
+    set_title,
+    short,
+)
 from fi_notebook.report.heat import HeatTable, by_module, by_rank
 from fi_notebook.report.numbers import number, share
 from fi_notebook.report.scale import tick_label
@@ -20,6 +29,7 @@ from fi_notebook.report.scale import tick_label
 __all__ = ["gradients", "ranks", "tree_heat"]
 
 _BARS = 40
+_NAME = 28  # characters of a name, so that the bars have room in a narrow pane
 _ROWS = 60
 _KINDS = ("gradient", "parameter after the update")
 
@@ -37,14 +47,14 @@ def gradients(comparison: Comparison, *, dark: bool = False) -> go.Figure:
     if not pairs:
         return message(title, "the step left no gradients", dark=dark)
     kept = _worst(pairs)
-    names = [short(pairs[n][0]) for n in kept]
+    names = [short(pairs[n][0], _NAME) for n in kept]
     figure = go.Figure()
     low, high = _decades([d for pair in pairs for d in pair[1:] if d is not None])
     figure.add_bar(**_bars([pairs[n][1] for n in kept], _KINDS[0], low, high))
     figure.add_bar(**_bars([pairs[n][2] for n in kept], _KINDS[1], low, high))
     powers = np.arange(low, high + 1, max(1, round((high - low) / 6)))
     figure.update_xaxes(
-        title_text="relative L2 distance from the golden run",
+        title_text="relative L2 from golden",
         tickvals=powers,
         ticktext=[tick_label(10.0**p) for p in powers],
         range=[low, high + 0.22 * (high - low)],
@@ -53,8 +63,10 @@ def gradients(comparison: Comparison, *, dark: bool = False) -> go.Figure:
         tickvals=list(range(len(names))), ticktext=names, autorange="reversed", showgrid=False
     )
     left_out = f"the {len(kept)} worst of {len(pairs)}" if len(kept) < len(pairs) else ""
-    figure.update_layout(height=150 + 34 * len(kept), barmode="group", bargap=0.3, bargroupgap=0.1)
+    figure.update_layout(height=182 + 34 * len(kept), barmode="group", bargap=0.3, bargroupgap=0.1)
     set_title(figure, title, left_out or "in the model's order; = is bit-equal", dark=dark)
+    margin = {"r": 56, "b": 80}  # at the right stands the text of the longest bar
+    figure.update_layout(margin=margin, legend=LEGEND_BELOW)
     return figure
 
 
@@ -131,18 +143,21 @@ def _bar_text(difference: Difference | None) -> str:
         return "none"
     if difference.equal:
         return "="
-    bad = [(difference.new_nan, "NaN"), (difference.new_inf, "Inf")]
-    counts = [f"{count:,} {name}" for count, name in bad if count]
-    return ", ".join(counts) or number(difference.relative_l2)
+    bad = nonfinite_words(difference.new_nan, difference.new_inf)
+    return bad or number(difference.relative_l2)
 
 
 def _bar_hover(difference: Difference | None) -> str:
     if difference is None:
         return "none"
-    return (
-        f"{short(difference.name)}<br>relative L2 {difference.relative_l2!r}<br>"
-        f"max |Δ| {difference.max_abs!r}<br>changed {share(difference.changed, difference.numel)}"
+    bad = nonfinite_words(difference.new_nan, difference.new_inf)
+    far = (
+        f"newly {bad}"
+        if bad
+        else f"relative L2 {difference.relative_l2!r}<br>max |Δ| {difference.max_abs!r}"
     )
+    changed = share(difference.changed, difference.numel)
+    return f"{short(difference.name)}<br>{far}<br>changed {changed}"
 
 
 def tree_heat(comparison: Comparison, *, dark: bool = False) -> go.Figure:

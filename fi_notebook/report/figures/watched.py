@@ -27,6 +27,7 @@ from fi_notebook.report.figures.look import (
     FAULTY,
     GOLDEN,
     GOLDEN_FILL,
+    LEGEND_BELOW,
     OPPOSITE,
     message,
     plain,
@@ -43,7 +44,9 @@ MOST_ROWS = 6
 _HEAD, _ROW = 84, 118
 _MOVING = 3  # traces of a row that move: the current run, crosses, the diamond
 
-Points = dict[str, list[Any]]
+_CROSSES = 1  # which of them are the crosses
+
+Points = dict[str, Any]
 
 
 def watched(
@@ -87,15 +90,20 @@ def watched(
     figure.update_xaxes(title_text="step", tickformat="d", row=len(names), col=1)
     for n, name in enumerate(names, start=1):
         figure.update_yaxes(row=n, col=1, **_axis(run.series.get(name), bands[name], statistic))
-    figure.update_layout(height=_HEAD + 40 + _ROW * len(names), hovermode="x unified")
+    figure.update_layout(height=_HEAD + 58 + _ROW * len(names), hovermode="x unified")
     set_title(figure, title, watched_words(run, golden), dark=dark)
+    figure.update_layout(margin={"b": 66}, legend=LEGEND_BELOW)
     return figure
+
+
+def _is_bad(series: Series) -> bool:
+    return bool(series.nonfinite.any())
 
 
 def rows_of(run: WatchedRun, golden: Sequence[WatchedRun]) -> list[str]:
     """The sites that are drawn: those that are not finite first."""
     names = list(dict.fromkeys(name for one in (run, *golden) for name in one.series))
-    bad = {name for name, series in run.series.items() if series.nonfinite.any()}
+    bad = {name for name, series in run.series.items() if _is_bad(series)}
     kept = sorted(names, key=lambda name: name not in bad)[:MOST_ROWS]
     return [name for name in names if name in kept]
 
@@ -132,13 +140,15 @@ def watched_points(
         runs: How many golden runs there are.
     """
     still = min(runs, 2)
-    found = {}
+    found: dict[int, Points] = {}
+    bad = next((name for name in bands if name in run.series and _is_bad(run.series[name])), "")
     for row, (name, band) in enumerate(bands.items()):
         first = row * (still + _MOVING) + still
         series = run.series.get(name)
         if series is not None:
             for n, points in enumerate(_points(series, band, statistic)):
                 found[first + n] = points
+            found[first + _CROSSES]["showlegend"] = _is_bad(series) and name == bad
     return found
 
 
@@ -169,10 +179,12 @@ def _name(name: str, run: WatchedRun, golden: Sequence[WatchedRun]) -> str:
 
 
 def _axis(series: Series | None, band: Band, statistic: str) -> dict[str, Any]:
-    """Logarithmic where all is positive and far apart."""
+    """Logarithmic where all is positive and far apart; without numbers where none is finite."""
     values = np.zeros(0) if series is None else series.statistic(statistic)
     finite = np.concatenate([values, band.low, band.high])
     finite = finite[np.isfinite(finite)]
+    if series is not None and not len(finite):  # crosses alone: they stand at no value
+        return {"tickvals": [0], "ticktext": ["not finite"], "range": [-1, 1], "type": "linear"}
     if len(finite) and (finite > 0).all() and finite.max() > 100 * finite.min():
         return {"nticks": 4, "type": "log", "exponentformat": "power"}
     return {"nticks": 4, "type": "linear"}
@@ -194,6 +206,7 @@ def _traces(band: Band, name: str, runs: int, row: int) -> Iterator[go.Scatter]:
         mode="markers",
         marker={"size": 6, "color": FAULTY, "symbol": "x"},
         name="NaN or Inf",
+        legendgroup="bad",
         showlegend=False,
         hovertemplate="%{text}<extra></extra>",
     )
