@@ -106,8 +106,8 @@ def _vector(tensor: torch.Tensor) -> np.ndarray:
 
 def _measured(
     a: np.ndarray, b: np.ndarray, starts: Sequence[int] | np.ndarray, apart: np.ndarray
-) -> list[tuple[float, int, int]]:
-    """Relative L2 over what is finite, new NaNs and new infinities, part by part."""
+) -> list[tuple[float, float, int, int]]:
+    """Relative L2 and the largest distance of what is finite, new NaN and Inf, part by part."""
     if np.isfinite(apart).all():
         delta, golden = apart, np.square(a)
         new_nan = new_inf = np.zeros(len(starts), dtype=np.int64)
@@ -122,11 +122,12 @@ def _measured(
         part if part == 0 else part / whole if whole else math.inf
         for part, whole in zip(parts, wholes, strict=True)
     ]
-    return list(zip(relative, new_nan.tolist(), new_inf.tolist(), strict=True))
+    largest = np.sqrt(np.maximum.reduceat(delta, starts)).tolist()
+    return list(zip(relative, largest, new_nan.tolist(), new_inf.tolist(), strict=True))
 
 
 def _difference(
-    known: Difference, found: tuple[float, int, int], golden: np.ndarray, faulty: np.ndarray
+    known: Difference, found: tuple[float, float, int, int], golden: np.ndarray, faulty: np.ndarray
 ) -> Difference:
     scalar = known.numel == len(golden) == 1  # a complex number has two parts
     return Difference(
@@ -134,8 +135,9 @@ def _difference(
         equal=False,
         numel=known.numel,
         relative_l2=found[0],
-        new_nan=found[1],
-        new_inf=found[2],
+        max_abs=found[1],
+        new_nan=found[2],
+        new_inf=found[3],
         golden=float(golden[0]) if scalar else math.nan,
         faulty=float(faulty[0]) if scalar else math.nan,
     )

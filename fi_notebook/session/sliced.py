@@ -50,7 +50,10 @@ from fi_notebook.session.ends import Ends, EndTensors, result_metrics, worst
 from fi_notebook.session.golden import GoldenRun
 from fi_notebook.session.stage import Stage
 
-__all__ = ["LeanRun", "Slices", "slices_of"]
+__all__ = ["OTHER_CALLS", "LeanRun", "Slices", "slices_of"]
+
+OTHER_CALLS = "the step made other calls the second time"
+"""Why there is no tape where it is never that of the golden run."""
 
 _TRIES = 3
 """How often a tape is written: torch makes other calls where somebody holds a tensor."""
@@ -379,7 +382,7 @@ def _recorded(stage: Stage, golden: GoldenRun, steps: int, budget: int) -> Tape:
             )
         if _same_stream(golden.trace, tape.traces[0]):
             return tape
-    raise TapeError("the step made other calls the second time")
+    raise TapeError(OTHER_CALLS)
 
 
 def _same_stream(golden: Trace, again: Trace) -> bool:

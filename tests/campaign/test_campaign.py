@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -426,3 +427,35 @@ def test_a_tensor_that_somebody_holds_makes_no_other_campaign(held: tuple[bool, 
         if not held[0]:  # else the tape has other rows than the golden run
             assert {row.way for row in rows} == {"slice"}
     assert found[0] == found[1]
+
+
+def test_a_golden_run_in_which_a_tensor_was_held_is_made_again() -> None:
+    """The session is the campaign's own: its slices are those of a golden run like all others."""
+    case, runs = models.mlp(), iter((True,))
+    case.optimizer = torch.optim.AdamW(case.model.parameters())
+
+    def step() -> torch.Tensor:
+        with Holder("zeros_like" if next(runs, False) else "nothing"):
+            return case.step()
+
+    def make() -> Session:
+        return Session(step, model=case.model, optimizer=case.optimizer)
+
+    rows = Campaign(make, sites="relu*1:0", n=12, audit=0).run()
+    assert {row.way for row in rows} == {"slice"}
+
+
+def test_a_slice_and_its_replay_name_the_same_gradient() -> None:
+    """Of ten gradients two are rounding noise, those of biases before BatchNorm, in either way."""
+    campaign = Campaign(
+        "tests.campaign.sessions:quickstart", sites="relu*2:0", n=6, seed=1, audit=0
+    )
+    named = re.compile(r"gradients differ, most ([\w.]+)")
+    rows = [row for row in campaign.run() if row.way == "slice" and row.outcome == "changed"]
+    assert rows
+    for row in rows:
+        run = campaign.open(row.id).run
+        assert run is not None
+        (mine,), (theirs,) = (named.findall(each) for each in (row.reason, run.outcome.reason))
+        assert mine == theirs
+        assert mine not in {"conv1.bias", "conv2.bias"}
