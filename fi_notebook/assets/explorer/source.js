@@ -36,7 +36,8 @@ export function sourceExcerpt(view, row) {
   const calls = gutter(store.trace, frame[0]);
   const lines = text === undefined ? [h("div.empty", null, "the source text was not kept")]
     : excerpt(text.split("\n"), frame[1], calls);
-  return h("div.source", null, h("div.tabs", null, tabs, h("span.note.key", { title: "calls of this step that were made at the line, or below it" }, "n× calls")), h("div.code", { style: `--fi-gutter:${widest(calls)}ch` }, lines));
+  return h("div.source", null, h("div.tabs", null, tabs, h("span.note.key", { title: "calls of this step that were made at the line, or below it" }, "n× calls")),
+    h("div.code", { style: `--fi-gutter:${widest(calls)}ch`, role: "group", tabindex: 0, "aria-label": `source of ${clip(frameText(frame), 40)}` }, lines));
 }
 
 /** How many characters the longest number of calls has. @param {Map<number, number>} calls */
