@@ -52,6 +52,11 @@ class _Case:
     widespread: bool
     makers: frozenset[str]
 
+    @property
+    def first_alone(self) -> bool:
+        """Whether the first tensor among the arguments, and no other, is known to differ."""
+        return self.evidence & (_FIRST | _OTHERS) == _FIRST
+
 
 _Rule = Callable[[_Case], str]
 
@@ -94,22 +99,14 @@ def _summed(case: _Case) -> str:
     return "cancelling or rounding" if found == "unknown" and case.evidence & _SEEN else found
 
 
-def _relu_backward(case: _Case) -> str:
-    """The gradient is blocked where the ReLU is off; else on or off comes out the same."""
-    if not case.evidence & _OTHERS and case.evidence & _FIRST:
-        return "ReLU at zero"
-    return _straight_backward(case)
-
-
-def _clipping_backward(case: _Case) -> str:
-    """Of a clipping function: the gradient is blocked where it is at its bound."""
-    if not case.evidence & _OTHERS and case.evidence & _FIRST:
-        return "saturation"
-    return _straight_backward(case)
-
-
 def _straight_backward(case: _Case) -> str:
+    """Of a function that is straight between a few points: the side comes out the same."""
     return "comparison" if case.evidence & Evidence.SLOPE else _hidden(case)
+
+
+def _blocking_backward(mechanism: str) -> _Rule:
+    """The same of one that is flat on a side, where a gradient that differs is blocked."""
+    return lambda case: mechanism if case.first_alone else _straight_backward(case)
 
 
 def _cast(case: _Case) -> str:
@@ -117,9 +114,7 @@ def _cast(case: _Case) -> str:
 
 
 def _copy(case: _Case) -> str:
-    if case.evidence & _FIRST and not case.evidence & _OTHERS:
-        return "overwritten"
-    return _cast(case)
+    return "overwritten" if case.first_alone else _cast(case)
 
 
 def _pooling(case: _Case) -> str:
@@ -154,8 +149,8 @@ _DROPOUT = frozenset({"bernoulli_", "bernoulli", "native_dropout"})
 
 _GROUPS: tuple[tuple[_Rule, str], ...] = (
     (_always("ReLU at zero"), "relu threshold"),
-    (_relu_backward, "threshold_backward"),
-    (_clipping_backward, "hardtanh_backward"),
+    (_blocking_backward("ReLU at zero"), "threshold_backward"),
+    (_blocking_backward("saturation"), "hardtanh_backward"),
     (_straight_backward, "leaky_relu_backward hardsigmoid_backward"),
     (_of_first("clipping"), "clamp clamp_min clamp_max clip hardtanh"),
     (

@@ -23,7 +23,7 @@ from fi_notebook.engine.intercept import OPTIMIZER, OTHER, Call, Watch
 from fi_notebook.engine.operators import uncalled
 from fi_notebook.engine.outputs import Output
 
-__all__ = ["LATE", "Aim"]
+__all__ = ["LATE", "Aim", "takes_late"]
 
 LATE = (
     "made after the update and reads no parameter, so it may be of the next step; ask for it by "
@@ -127,8 +127,8 @@ class Aim:
 
     def _is_late(self, call: Call) -> bool:
         """Whether a call after the update is not asked for: the next batch, say, or a metric."""
-        asked = self.fault.target.call is not None or bool(self.fault.phases)
-        if asked or call.phase != OTHER or call.parameter or not self.watch.clock.updated:
+        late = call.phase == OTHER and not call.parameter and self.watch.clock.updated
+        if not late or takes_late(self.fault):
             return False
         self.refusal = f"{call.op}*{call.number} was {LATE}"
         return True
@@ -275,6 +275,11 @@ class Aim:
             return f"{came} ({counted(last - first + 1, 'step')} came)"
         wanted = min((n for n, *_ in steps.ranges if n > last), default=last) + 1
         return f"{came}; ask for more, as in replay(steps={wanted})"
+
+
+def takes_late(fault: Fault) -> bool:
+    """Whether a fault asks for calls after the update that read no parameter."""
+    return fault.target.call is not None or bool(fault.phases)
 
 
 def _place(phase: str, module: str, module_call: int, ordinal: int) -> str:

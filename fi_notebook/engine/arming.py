@@ -17,8 +17,9 @@ from fi_notebook.core.match import CodeFilter, check_modules, module_matches
 from fi_notebook.core.site import PHASES, Site
 from fi_notebook.core.trace import FLAGS, Trace
 from fi_notebook.core.words import counted
-from fi_notebook.engine.aim import LATE
+from fi_notebook.engine.aim import LATE, takes_late
 from fi_notebook.engine.collectives import is_collective, qualified_operator
+from fi_notebook.engine.intercept import OPTIMIZER
 from fi_notebook.engine.modules import ModuleTable
 from fi_notebook.engine.operators import composed
 from fi_notebook.engine.stored import BEFORE_FORWARD, check_stored
@@ -26,7 +27,6 @@ from fi_notebook.errors import FaultError, SiteError, did_you_mean
 
 __all__ = ["anchored", "check_fault", "check_filters", "sites_of", "unlike_headless", "unmet"]
 
-_OPTIMIZER = PHASES.index("optimizer")
 _SCOPES = ("value", "storage", "contribution")
 _STRUCK_IN = {True: ("forward",), False: ("optimizer", "backward")}
 """Phases that a stored tensor may be said to be struck in: by whether before the forward."""
@@ -128,17 +128,21 @@ def sites_of(fault: Fault, golden: Trace) -> list[Site]:
         found = [site for site in found if _is_within(fault.modules, golden, site)]
     if fault.micro_batches is not None:
         found = [site for site in found if _micro_batch(golden, site) in fault.micro_batches]
-    if target.call is None and not fault.phases:
-        found = [site for site in found if not _is_late(golden, site)]
-    return found
+    return found if takes_late(fault) else _without_late(golden, found)
 
 
-def _is_late(golden: Trace, site: Site) -> bool:
-    """Whether a counted call is after the update and of no parameter; see `engine.aim`."""
-    if site.phase != "other" or site.parameter or not site.counted:
-        return False
-    updates = golden.calls["phase"] == _OPTIMIZER
-    return bool(updates.any()) and _call_of(golden, site) > int(updates.argmax())
+def _without_late(golden: Trace, sites: Sequence[Site]) -> list[Site]:
+    """The sites but for counted calls after the update and of no parameter; see `engine.aim`."""
+    updates = np.flatnonzero(golden.calls["phase"] == OPTIMIZER)
+    first = updates[0] if len(updates) else golden.call_count
+    return [
+        site
+        for site in sites
+        if site.phase != "other"
+        or site.parameter
+        or not site.counted
+        or _call_of(golden, site) < first
+    ]
 
 
 def _micro_batch(golden: Trace, site: Site) -> int:
@@ -147,8 +151,8 @@ def _micro_batch(golden: Trace, site: Site) -> int:
 
 def _late_alone(fault: Fault, golden: Trace) -> bool:
     """Whether all that it could choose is passed over for being after the update."""
-    found = golden.find(str(fault.target))
-    return bool(found) and all(_is_late(golden, site) for site in found)
+    found = [] if takes_late(fault) else golden.find(str(fault.target))
+    return bool(found) and not _without_late(golden, found)
 
 
 def _call_of(golden: Trace, site: Site) -> int:

@@ -138,7 +138,7 @@ class Striker:
         if moves and not chosen and not any("previous" in aim.needs for aim in aims):
             return result
         final = not moves or is_final(call.op, result)
-        given = self._given(aims, call, result) if final else []
+        given = _given(aims, call, result) if final else []
         for aim in chosen:
             result = self._strike_chosen(aim, call, result, final=final)
         for aim, output in given:
@@ -286,15 +286,6 @@ class Striker:
         if self._fired is not None:
             self._fired(injection)
 
-    def _given(self, aims: Sequence[Aim], call: Call, result: Any) -> list[tuple[Aim, Output]]:
-        """Copies of what a call gave, for each fault that will ask what was before."""
-        return [
-            (aim, copied(output))
-            for aim in aims
-            if "previous" in aim.needs and aim.in_filters(call)
-            for output in outputs(call.func, call.args, call.kwargs, result)
-        ]
-
     def _note_unsafe(self, call: Call) -> None:
         """A write near a view that was struck by value: its readers miss it."""
         if not self.injections or call.phase in (OPTIMIZER, OTHER) or call.parameter:
@@ -308,6 +299,16 @@ class Striker:
                 )
                 self.injections[number] = replace(self.injections[number], note=note)
                 logger.warning("%s at %s", note, self.injections[number].site)
+
+
+def _given(aims: Sequence[Aim], call: Call, result: Any) -> list[tuple[Aim, Output]]:
+    """Copies of what a call gave, for each fault that will ask what was before."""
+    return [
+        (aim, copied(output))
+        for aim in aims
+        if "previous" in aim.needs and aim.in_filters(call)
+        for output in outputs(call.func, call.args, call.kwargs, result)
+    ]
 
 
 def inherit(call: Call, result: Any, watch: Watch) -> None:

@@ -32,9 +32,9 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from fi_notebook import faults
 from fi_notebook.core.match import module_matches
-from fi_notebook.core.site import PHASES, Site, Target
+from fi_notebook.core.site import Site, Target
 from fi_notebook.engine.aim import Aim
-from fi_notebook.engine.intercept import Call, Watch
+from fi_notebook.engine.intercept import OPTIMIZER, Call, Watch
 from fi_notebook.engine.outputs import schema_of, written
 from fi_notebook.engine.stats import dtype_name
 from fi_notebook.engine.storages import address_of, local_part, tensors_in
@@ -61,7 +61,6 @@ BEFORE_FORWARD = ("param", "buffer")
 
 
 _BEFORE_UPDATE = ("grad", "state")
-_OPTIMIZER = PHASES.index("optimizer")
 _IN_PART = frozenset(
     f"{name}_"
     for name in (
@@ -132,7 +131,7 @@ class StoredStriker:
         """
         if not self._to_undo:
             return
-        if call.phase == _OPTIMIZER:
+        if call.phase == OPTIMIZER:
             self._undo_of(self._watch.clock.stepping)
         elif call.op == "_amp_update_scale_":  # a GradScaler ends a step, skipped or not
             self.undo(BEFORE_FORWARD)
@@ -250,7 +249,8 @@ class StoredStriker:
                 return
             self._struck[1].add((fault.id, name))
         batch = self._watch.clock.micro_batch
-        identity = (fault.id, self._striker.rank, step, kind, name, *([batch] * (batch > 0)))
+        later = (batch,) if batch > 0 else ()
+        identity = (fault.id, self._striker.rank, step, kind, name, *later)
         if not aim.armed or not faults.comes_up(fault.probability, fault.seed, *identity):
             return
         site = stored_site(kind, name, module, tensor)

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fi_notebook.analysis.words import four_digits, percent, times
+from fi_notebook.analysis.words import four_digits, percent, times, told_apart
 from fi_notebook.core.injection import ElementChange
 from fi_notebook.core.run import Comparison
 from fi_notebook.core.words import among
@@ -36,6 +36,7 @@ __all__ = [
     "index_text",
     "layout_of",
     "number",
+    "pair",
     "shape_text",
     "share",
     "size",
@@ -102,6 +103,18 @@ def smallest_normal(dtype: str) -> float:
     """The smallest positive normal number of a dtype; 0 where it has none."""
     layout = _LAYOUTS.get(dtype)
     return 2.0 ** (1 - layout.bias) if layout is not None and layout.bias else 0.0
+
+
+def pair(before: complex, after: complex) -> tuple[str, str]:
+    """Two values beside each other: floats in digits that tell them apart, others as they are.
+
+    Args:
+        before: An int, a float or a complex.
+        after: Another one.
+    """
+    if isinstance(before, float) and isinstance(after, float):
+        return told_apart(before, after)
+    return number(before), number(after)
 
 
 def number(given: complex) -> str:

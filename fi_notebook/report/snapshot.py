@@ -17,12 +17,12 @@ from html import escape
 
 from fi_notebook.analysis.words import told_apart
 from fi_notebook.core.fault import Fault, FaultPlan
-from fi_notebook.core.injection import ElementChange, Injection
+from fi_notebook.core.injection import Injection
 from fi_notebook.core.run import Difference, Run
 from fi_notebook.core.trace import Trace
 from fi_notebook.core.tree import Node
 from fi_notebook.core.words import counted
-from fi_notebook.report.numbers import number
+from fi_notebook.report.numbers import pair
 from fi_notebook.report.payload import fault_content, shortened
 
 __all__ = ["LARGEST", "STYLE", "html_table", "snapshot_html", "snapshot_text"]
@@ -89,18 +89,10 @@ def _injection_html(injection: Injection) -> Iterator[str]:
     where = f"{injection.site} in step {injection.step}"
     yield f"<p><code>{escape(where)}</code>: {counted(injection.changed, 'element')} changed</p>"
     rows = [
-        (str(list(change.index)), *_values(change), *_bits(change))
+        (str(list(change.index)), *pair(change.before, change.after), *_bits(change))
         for change in injection.elements[:_MOST_CHANGES]
     ]
     yield html_table(("element", "before", "after", "bits before", "bits after"), rows)
-
-
-def _values(change: ElementChange) -> tuple[str, str]:
-    """Before and after, told apart; whole numbers in full."""
-    before, after = change.before, change.after
-    if isinstance(before, float) and isinstance(after, float):
-        return told_apart(before, after)
-    return number(before), number(after)
 
 
 def _bits(change: object) -> tuple[str, str]:

@@ -16,7 +16,6 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from fi_notebook.analysis.words import told_apart
 from fi_notebook.core.injection import ElementChange, Injection
 from fi_notebook.core.stats import STATISTICS
 from fi_notebook.core.words import counted
@@ -30,6 +29,7 @@ from fi_notebook.report.numbers import (
     hexadecimal,
     index_text,
     number,
+    pair,
     shape_text,
     share,
     ulps,
@@ -89,11 +89,8 @@ def _statistics(injection: Injection) -> str:
 
 def _pair(first: float, second: float) -> list[str]:
     """Two values of a statistic; a dash where no element is finite."""
-    whole = isinstance(first, int) and isinstance(second, int)
-    texts = map(number, (first, second)) if whole else told_apart(first, second)
-    return [
-        "-" if np.isnan(value) else text for value, text in zip((first, second), texts, strict=True)
-    ]
+    texts = pair(first, second)
+    return ["-" if np.isnan(x) else text for x, text in zip((first, second), texts, strict=True)]
 
 
 def _same(first: float, second: float) -> bool:

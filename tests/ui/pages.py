@@ -11,9 +11,9 @@ import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import Locator, Page
 
-__all__ = ["ARM", "arm", "choose", "replay"]
+__all__ = ["ARM", "arm", "choose", "index_box", "press_arm", "replay"]
 
 ARM = re.compile("^Arm at ")
 """The button that arms; it names the site."""
@@ -26,13 +26,25 @@ def choose(page: Page, site: str) -> None:
     page.locator(".fi-title", has_text=site).wait_for()
 
 
-def arm(page: Page, site: str, bit: int, index: str) -> None:
-    """Arm a bit flip on one element through the form."""
+def index_box(page: Page, site: str) -> Locator:
+    """The box for the index of one element, once its site is chosen and one is asked for."""
     choose(page, site)
     page.get_by_label("elements").select_option("index")
-    page.get_by_label("index of the element").wait_for()
+    return page.get_by_label("index of the element")
+
+
+def press_arm(page: Page) -> None:
+    """Arm what the form describes, and wait until the plan shows it."""
+    page.get_by_role("button", name=ARM).click()
+    page.locator(".fi-fault").wait_for()
+
+
+def arm(page: Page, site: str, bit: int, index: str) -> None:
+    """Arm a bit flip on one element through the form."""
+    box = index_box(page, site)
+    box.wait_for()
     page.get_by_label("bit", exact=True).first.fill(str(bit))
-    page.get_by_label("index of the element").fill(index)
+    box.fill(index)
     page.get_by_role("button", name=ARM).click()
     page.locator(".fi-fault", has_text=site).wait_for()
 

@@ -8,7 +8,7 @@ import pytest
 
 from fi_notebook.session import Session
 from tests.ui.conftest import Open
-from tests.ui.pages import ARM, choose, replay
+from tests.ui.pages import ARM, choose, index_box, press_arm, replay
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -43,9 +43,7 @@ def test_an_index_that_is_none_arms_nothing(
     """The element that was chosen before is not struck: Arm is off, its reason at the field."""
     with shown(session) as bridge:
         page = bridge.page
-        choose(page, SITE)
-        page.get_by_label("elements").select_option("index")
-        box = page.get_by_label("index of the element")
+        box = index_box(page, SITE)
         box.fill("0, 3, 1, 2")
         page.locator(".fi-armbar", has_text="on element [0, 3, 1, 2]").wait_for()
         box.fill(text)
@@ -57,8 +55,7 @@ def test_an_index_that_is_none_arms_nothing(
         page.locator(".fi-lenshead").wait_for(state="detached")
         page.keyboard.press("Enter")
         box.fill("[0, 3, 1, 3]")
-        page.get_by_role("button", name=ARM).click()
-        page.locator(".fi-fault").wait_for()
+        press_arm(page)
         (fault,) = session.plan
         assert fault.elements == {"index": [0, 3, 1, 3]}
 
@@ -73,15 +70,12 @@ def test_an_index_is_typed_as_in_python(
     """In brackets, flat or from the end; the text stays as it was typed, and the bits are its."""
     with shown(session) as bridge:
         page = bridge.page
-        choose(page, SITE)
-        page.get_by_label("elements").select_option("index")
-        box = page.get_by_label("index of the element")
+        box = index_box(page, SITE)
         box.press_sequentially(text)
         page.locator(".fi-armbar", has_text=f"on element {index}").wait_for()
         assert box.input_value() == text
         assert not wrong(page)
-        page.get_by_role("button", name=ARM).click()
-        page.locator(".fi-fault").wait_for()
+        press_arm(page)
         assert session.plan[0].elements == {"index": index}
 
 
@@ -98,8 +92,7 @@ def test_a_scalar_has_one_element(shown: Open, session: Session, text: str) -> N
         page.locator(".fi-wrong", has_text="a scalar has one element").wait_for()
         box.fill(text)
         page.locator(".fi-armbar", has_text="on element []").wait_for()
-        page.get_by_role("button", name=ARM).click()
-        page.locator(".fi-fault").wait_for()
+        press_arm(page)
         assert session.plan[0].elements == {"index": []}
 
 
@@ -135,8 +128,7 @@ def test_a_trigger_that_cannot_be_is_told_at_its_fields(shown: Open, session: Se
         right = {"seed": "7", "probability": "0.5", "times at most": "2"}
         for label in given:
             form.get_by_label(label, exact=True).fill(right.get(label, ""))
-        page.get_by_role("button", name=ARM).click()
-        page.locator(".fi-fault").wait_for()
+        press_arm(page)
         (fault,) = session.plan
         assert (fault.seed, fault.probability, fault.times) == (7, 0.5, 2)
         page.locator(".fi-state[data-state=failed]").wait_for(state="detached")
@@ -153,8 +145,7 @@ def test_large_whole_numbers_are_kept_to_the_last_digit(shown: Open, session: Se
         page.get_by_label("seed").fill(str(LARGE))
         open_trigger(page)
         page.get_by_label("times at most").fill(str(LARGE))
-        page.get_by_role("button", name=ARM).click()
-        page.locator(".fi-fault").wait_for()
+        press_arm(page)
         (armed,) = session.plan
         assert (armed.seed, armed.times, armed.parameters) == (LARGE, LARGE, {"value": LARGE})
         page.get_by_role("button", name="edit f1").click()
@@ -172,8 +163,7 @@ def test_a_slice_of_one_number(shown: Open, session: Session) -> None:
         page.get_by_label("elements").select_option("slice")
         page.get_by_label("which").fill("-1")
         page.locator(".fi-armbar", has_text="zero on slice -1").wait_for()
-        page.get_by_role("button", name=ARM).click()
-        page.locator(".fi-fault").wait_for()
+        press_arm(page)
         assert session.plan[0].elements == {"slice": "-1"}
 
 

@@ -1,6 +1,6 @@
 /** The bar below the site's card: what would be armed, in words, and the button that arms it. */
 
-import { button, h } from "./dom.js";
+import { button, freshId, h } from "./dom.js";
 import { edited, leaveFault } from "./editing.js";
 import { faultText, readForm, targetText } from "./fault.js";
 import { clip } from "./numbers.js";
@@ -11,7 +11,7 @@ import { clip } from "./numbers.js";
  * the form's fields */
 export function armBar(view, change) {
   const { store } = view;
-  const form = `fi${Math.random().toString(36).slice(2)}`; // a page may hold many widgets
+  const form = freshId();
   const words = button("", change, { title: "change the fault" }, "link");
   const problem = h("div.problem", { role: "alert" });
   const button_ = h("button.button.primary", { type: "submit", form }, "Arm");

@@ -114,3 +114,8 @@ export function input(value, set, props = {}) {
   return h("input.input", { value: value ?? "", spellcheck: "false", ...props,
     oninput: (event) => set(event.target.value) });
 }
+
+/** An id that no other element of the page has: it may hold many widgets. */
+export function freshId() {
+  return `fi${Math.random().toString(36).slice(2)}`;
+}

@@ -3,7 +3,7 @@
 
 import { chooseTyped } from "./aiming.js";
 import { armBar } from "./armbar.js";
-import { field, fill, h, input, select } from "./dom.js";
+import { field, fill, freshId, h, input, select } from "./dom.js";
 import { edited } from "./editing.js";
 import { TRIGGER, readForm } from "./fault.js";
 import { isMarked } from "./names.js";
@@ -57,7 +57,7 @@ function markProblems(fields, problems) {
 /** A field that says below itself what is wrong with it; `name` is that of the problem.
  * @param {string} name @param {string} label @param {any} control @param {string} [hint] */
 function checked(name, label, control, hint) {
-  const id = `fi${Math.random().toString(36).slice(2)}`; // a page may hold many widgets
+  const id = freshId();
   control.setAttribute("aria-describedby", id);
   return h("div.checked", { "data-field": name }, field(label, control, hint), h("div.wrong", { id }));
 }

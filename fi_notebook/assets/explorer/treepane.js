@@ -1,6 +1,6 @@
 /** The tree pane: virtual rows below a head of columns. */
 
-import { fill, h, select } from "./dom.js";
+import { fill, freshId, h, select } from "./dom.js";
 import { paintRows, scrollTo } from "./rows.js";
 import { HEATS } from "./shown.js";
 import { treeKey } from "./treekeys.js";
@@ -27,7 +27,7 @@ export function treePane(view) {
     h("span", null, "output"), h("span", { title: "NaN, infinities, zeros" }, "health"), heat);
   const empty = h("div.empty", { role: "status" });
   const el = h("section.pane.tree", { "aria-label": "tree", "data-name": "tree" }, heads, grid, empty);
-  const pane = { grid, room: 400, rows, spacer, empty, heat, ids: `fi${Math.random().toString(36).slice(2)}` };
+  const pane = { grid, room: 400, rows, spacer, empty, heat, ids: freshId() };
   grid.addEventListener("scroll", () => paintRows(view, pane), { passive: true });
   grid.addEventListener("keydown", (event) => treeKey(view, pane, event));
   new ResizeObserver(() => {
