@@ -6,6 +6,7 @@ session = opened(read_row("journal.jsonl:417"))     # armed and replayed; .explo
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -21,6 +22,7 @@ from fi_notebook.core.steps import Steps
 from fi_notebook.engine.settled import Settled
 from fi_notebook.errors import did_you_mean
 from fi_notebook.session import Session
+from fi_notebook.session.evaluation import Evaluate
 
 __all__ = ["again", "from_file", "opened"]
 
@@ -50,7 +52,9 @@ def again(row: Row, *, timeout: float = 60.0) -> tuple[Row, list[str]]:
     Raises:
         CampaignError: Its session cannot be imported here.
     """
-    bench = Bench(Settings(row.campaign["make_session"], row.campaign, timeout))
+    evaluate = row.campaign.get("evaluate")
+    settings = Settings(row.campaign["make_session"], row.campaign, timeout, evaluate=evaluate)
+    bench = Bench(settings)
     made = bench.rows([Job(row.id, row.site, row.step, fault_of_row(row), row.place)])[0]
     before, after = (json.loads(each.to_json()) for each in (row, made))
     for each in (before, after):
@@ -62,12 +66,17 @@ def again(row: Row, *, timeout: float = 60.0) -> tuple[Row, list[str]]:
     ]
 
 
-def opened(row: Row, make_session: Callable[[], Session] | None = None) -> Session:
+def opened(
+    row: Row,
+    make_session: Callable[[], Session] | None = None,
+    evaluate: Evaluate | None = None,
+) -> Session:
     """A session with the row's fault armed and replayed, ready to be explored.
 
     Args:
         row: The row.
         make_session: What makes the session; by default what the row names.
+        evaluate: Called with the model after each step; by default what the row names.
 
     Returns:
         The session; see `Session.explore`.
@@ -80,7 +89,10 @@ def opened(row: Row, make_session: Callable[[], Session] | None = None) -> Sessi
         session = (make_session or loaded(campaign["make_session"]))()
         session.trace()
         session.load_plan(session.plan.with_fault(fault_of_row(row)))  # as it was: not anchored
-        session.replay(campaign["steps"])
+        named = campaign.get("evaluate")
+        if evaluate is None and named is not None:
+            evaluate = loaded(named, "evaluate")
+        session.replay(campaign["steps"], evaluate=evaluate)
     return session
 
 
@@ -103,20 +115,5 @@ def from_file(path: str | Path) -> Campaign:
     return Campaign(given.pop("make_session"), **given)
 
 
-ARGUMENTS = (
-    "make_session",
-    "sites",
-    "faults",
-    "elements",
-    "n",
-    "strategy",
-    "seed",
-    "strata",
-    "by",
-    "steps",
-    "at",
-    "threads",
-    "timeout",
-    "audit",
-)
+ARGUMENTS = tuple(inspect.signature(Campaign).parameters)
 """What a file of a campaign may hold."""

@@ -37,6 +37,7 @@ from fi_notebook.core.site import Site
 from fi_notebook.core.steps import Steps
 from fi_notebook.core.words import agreed, counted
 from fi_notebook.session import Session
+from fi_notebook.session.evaluation import Evaluate
 
 __all__ = ["Campaign"]
 
@@ -63,6 +64,10 @@ class Campaign(Counted):
         timeout: Seconds that one injection may take.
         audit: Of how many injections one is also replayed in full, and the first of each
             phase; 0 is none.
+        full: Whether every injection is replayed in full: several times slower, and each row
+            says which of the session's detectors caught it and of what its error died.
+        evaluate: Called with the model after each step of a full replay, or its name as
+            ``module:function``; its metrics are in every row. Implies ``full``.
 
     Raises:
         CampaignError: Something can never be; says what would be.
@@ -85,6 +90,8 @@ class Campaign(Counted):
         threads: int = 1,
         timeout: float = 60.0,
         audit: int = 1000,
+        full: bool = False,
+        evaluate: Evaluate | str | None = None,
     ) -> None:
         """Plan nothing yet; the session is made when it is first needed."""
         check_whole(n=n, steps=steps, threads=threads)
@@ -104,6 +111,8 @@ class Campaign(Counted):
         self._plan: dict[str, Any] = {"strategy": strategy, "strata": strata, "by": by}
         self._n, self.seed, self.steps = n, seed, steps
         self._threads, self._timeout, self._audit = threads, timeout, audit
+        self._evaluate = None if evaluate is None else source_of(evaluate, "evaluate")
+        self._full = full or evaluate is not None
         self._session: Session | None = None
         super().__init__()
 
@@ -203,15 +212,19 @@ class Campaign(Counted):
 
     @cached_property
     def _settings(self) -> Settings:
-        source = self._source if isinstance(self._source, str) else repr(self._source)
+        source, more = _text(self._source), dict[str, Any]()
+        if self._full:
+            more = {"full": True, "evaluate": _text(self._evaluate)}
+        what = (self._how, self._plan, self.steps, self._threads, *more.values())
         campaign = {
-            "key": key_of(source, self._specs, self._how, self._plan, self.steps, self._threads),
+            "key": key_of(source, self._specs, *what),
             "make_session": source,
             "seed": self.seed,
             "steps": self.steps,
             "threads": self._threads,
+            **more,
         }
-        return Settings(self._source, campaign, self._timeout, self._audit)
+        return Settings(self._source, campaign, self._timeout, self._audit, self._evaluate)
 
     def dry_run(self, tried: int = 20) -> DryRun:
         """How many injections, how long, and how wide the intervals will be.
@@ -300,7 +313,8 @@ class Campaign(Counted):
         if number not in made:
             span = f"1 to {max(made)}" if made else "none yet"
             raise CampaignError(f"there is no injection {number}; made were {span}")
-        return opened(made[number], loaded(self._source))
+        evaluate = None if self._evaluate is None else loaded(self._evaluate, "evaluate")
+        return opened(made[number], loaded(self._source), evaluate)
 
     def _is_cancelled(self, asked: Callable[[], bool] | None) -> bool:
         return self._cancelled or (asked is not None and asked())
@@ -308,9 +322,16 @@ class Campaign(Counted):
     def _who(self, executor: Any) -> Any:
         if executor is None:
             return self.bench
-        if not isinstance(self._source, str) or self._session is not None:
-            raise CampaignError(
-                "other processes cannot import make_session; put the function into a module and "
-                "give its name as 'module:function', or run the campaign in this process"
-            )
+        here = {"make_session": self._source, "evaluate": self._evaluate or ""}
+        for name, given in here.items():
+            if not isinstance(given, str) or self._session is not None:
+                raise CampaignError(
+                    f"other processes cannot import {name}; put the function into a module and "
+                    "give its name as 'module:function', or run the campaign in this process"
+                )
         return executor
+
+
+def _text(source: Any) -> Any:
+    """What a row says of a function: its name where it can be imported; None of none."""
+    return source if source is None or isinstance(source, str) else repr(source)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from fi_notebook.campaign.progress import Progress
 from fi_notebook.campaign.results import Results
-from fi_notebook.campaign.statistics import CONFIDENCE, Contrast, Rate
+from fi_notebook.campaign.statistics import CONFIDENCE, Contrast, Coverage, Rate
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -93,6 +93,17 @@ class Counted:
         """
         theirs = other.results if isinstance(other, Counted) else other
         return self.results.compare(theirs, confidence)
+
+    def coverage(self, confidence: float = CONFIDENCE) -> list[Coverage]:
+        """How often each detector caught injections that did harm, and those of each outcome.
+
+        Args:
+            confidence: Of the intervals, from 0 to 1.
+
+        Returns:
+            See `Results.coverage`; nothing where the campaign is not ``full``.
+        """
+        return self.results.coverage(confidence)
 
     def to_pandas(self) -> pd.DataFrame:
         """One line per injection.

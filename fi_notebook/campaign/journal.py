@@ -52,6 +52,10 @@ class Row:
         way: ``slice`` or ``replay``: how it was carried out.
         early: Whether it ended before the step did, since nothing could change any more.
         seconds: How long it took; no part of the result.
+        detections: For each detector that was tried its first alarm that the golden run has
+            not, as ``{"step": …, "site": …}``, None where it was silent, or ``{"error": …}``;
+            None where only a full replay would tell.
+        mechanisms: Of what the error died, and in how many calls; None as above.
     """
 
     id: int
@@ -69,6 +73,15 @@ class Row:
     way: str = "slice"
     early: bool = False
     seconds: float = 0.0
+    detections: Mapping[str, Mapping[str, Any] | None] | None = None
+    mechanisms: Mapping[str, int] | None = None
+
+    @property
+    def detected_by(self) -> list[str]:
+        """The detectors that caught it, in the order in which they were tried."""
+        return [
+            name for name, first in (self.detections or {}).items() if first and "step" in first
+        ]
 
     @property
     def result(self) -> dict[str, Any]:

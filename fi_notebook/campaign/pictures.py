@@ -56,10 +56,16 @@ class Pictures:
         return campaign.losses(self._results.columns(), dark=dark)
 
 
+_HEADER = ("outcome", "count", "of", "rate", "from", "to")
+
+
 def summary(results: Results, by: str = "all") -> str:
-    """The rates as text, with their intervals."""
-    header = ["group", "outcome", "count", "of", "rate", "from", "to"]
-    return table(header, _cells(results, by), right=range(2, 7))
+    """The rates as text, with their intervals, and what detectors caught where that is known."""
+    rates = table(["group", *_HEADER], _cells(results, by), right=range(2, 7))
+    caught = _caught(results)
+    if not caught:
+        return rates
+    return f"{rates}\n\n{table(['detector', *_HEADER], caught, right=range(2, 7))}"
 
 
 def _cells(results: Results, by: str) -> list[list[str]]:
@@ -75,6 +81,22 @@ def _cells(results: Results, by: str) -> list[list[str]]:
         ]
         for rate in results.rates(by)
         if rate.count or by == "all"
+    ]
+
+
+def _caught(results: Results) -> list[list[str]]:
+    """What each detector caught, in the cells of `_cells`."""
+    return [
+        [
+            found.detector,
+            found.outcome,
+            f"{found.caught:,}",
+            f"{found.n:,}",
+            f"{found.rate:.2%}" if found.n else "-",
+            f"{found.low:.2%}",
+            f"{found.high:.2%}",
+        ]
+        for found in results.coverage()
     ]
 
 
@@ -110,4 +132,5 @@ def save_html(results: Results, path: str | Path) -> Path:
     titles = {"Rates": "all", "By layer": "layer", "By phase": "phase", "By operator": "op"}
     titles |= {"By bit field": "field", "By fault model": "model"}
     tables = {title: _cells(results, by) for title, by in titles.items()}
-    return save_campaign(results.columns(), tables, facts(results), path)
+    caught = {"What detectors caught": _caught(results)} if results.coverage() else {}
+    return save_campaign(results.columns(), tables | caught, facts(results), path)

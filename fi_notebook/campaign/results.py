@@ -12,7 +12,7 @@ no denominator. ``inactive`` (struck, nothing changed) is an outcome of its own.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,9 +20,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fi_notebook.campaign.journal import Row
-from fi_notebook.campaign.statistics import CONFIDENCE, Contrast, Rate, contrasts, rates
+from fi_notebook.campaign.statistics import (
+    CONFIDENCE,
+    HARM,
+    NOT_TESTED,
+    Contrast,
+    Coverage,
+    Rate,
+    contrasts,
+    rates,
+)
 from fi_notebook.core.frames import pandas
-from fi_notebook.core.run import OUTCOMES
+from fi_notebook.core.run import HARMLESS, OUTCOMES
 from fi_notebook.core.words import counted
 from fi_notebook.errors import did_you_mean
 
@@ -110,6 +119,32 @@ class Results:
         """Every outcome here and there: other minus this, with the interval."""
         return contrasts(self.outcomes, other.outcomes, OUTCOMES, confidence)
 
+    def coverage(self, confidence: float = CONFIDENCE) -> list[Coverage]:
+        """How often each detector caught injections that did harm, and those of each outcome.
+
+        What it catches of the harmless is a false alarm. An alarm that the golden run has too
+        catches nothing.
+
+        Args:
+            confidence: Confidence of the intervals.
+
+        Returns:
+            For each detector `statistics.HARM` first, then every outcome that came; nothing where
+            no injection was replayed in full (`Campaign` with ``full``).
+        """
+        kinds = {HARM: [row for row in self.rows if row.outcome not in HARMLESS]}
+        kinds |= {
+            name: [row for row in self.rows if row.outcome == name]
+            for name in self.counts
+            if name != NOT_TESTED
+        }
+        detectors = dict.fromkeys(name for row in self.rows for name in row.detections or ())
+        return [
+            Coverage.of(detector, kind, _caught(rows, detector), confidence)
+            for detector in detectors
+            for kind, rows in kinds.items()
+        ]
+
     def width(self, confidence: float = CONFIDENCE) -> float:
         """Width of the widest interval of any outcome's rate; 1 where nothing is known."""
         found = [r.high - r.low for r in self.rates("all", confidence) if r.n]
@@ -119,8 +154,9 @@ class Results:
         """One line per row; numbers that are NaN stay.
 
         ``way`` is ``slice`` or ``replay``, ``early`` whether it ended before the step did.
-        No column says which detectors would have fired or of what an error died: a slice
-        takes no statistics of calls. `Campaign.open` replays a row with all of them.
+        ``detected_by``, ``detected_step`` and ``mechanisms`` say which detectors caught it, when
+        first, and of what its error died; of rows of a campaign that is not ``full`` nothing,
+        since a slice takes no statistics of calls.
 
         Raises:
             ModuleNotFoundError: pandas is not installed.
@@ -165,6 +201,13 @@ def _array(items: Sequence[np.ndarray]) -> np.ndarray:
     return made
 
 
+def _caught(rows: Iterable[Row], detector: str) -> list[bool]:
+    """Whether it caught each of these injections, where it was tried and did not fail."""
+    tried = (row.detections or {} for row in rows)
+    said = [detections[detector] for detections in tried if detector in detections]
+    return [first is not None for first in said if first is None or "error" not in first]
+
+
 def _whole(value: Any) -> int:
     return -1 if value is None or value == "-" else int(value)
 
@@ -189,4 +232,18 @@ def flat(row: Row) -> dict[str, Any]:
         "way": row.way,
         "early": row.early,
         "seconds": row.seconds,
+        **_seen(row),
+    }
+
+
+def _seen(row: Row) -> dict[str, Any]:
+    """What only a full replay tells."""
+    if row.detections is None:
+        return {"detected_by": None, "detected_step": None, "mechanisms": None}
+    steps = [first["step"] for first in row.detections.values() if first and "step" in first]
+    died = ", ".join(f"{name} ({count})" for name, count in (row.mechanisms or {}).items())
+    return {
+        "detected_by": ", ".join(row.detected_by),
+        "detected_step": min(steps, default=None),
+        "mechanisms": died,
     }

@@ -17,7 +17,9 @@ from statistics import NormalDist
 
 __all__ = [
     "CONFIDENCE",
+    "HARM",
     "Contrast",
+    "Coverage",
     "Rate",
     "contrasts",
     "margin_of",
@@ -171,6 +173,40 @@ def _rate(group: str, name: str, counts: dict[str, int], confidence: float) -> R
     n = everything if name == NOT_TESTED else everything - counts.get(NOT_TESTED, 0)
     low, high = wilson(count, n, confidence)
     return Rate(group, name, count, n, count / n if n else math.nan, low, high)
+
+
+HARM = "harm"
+"""All outcomes that do harm, together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """How often a detector caught what ended in one outcome.
+
+    Attributes:
+        detector: Name of the detector.
+        outcome: The outcome, or `HARM`.
+        caught: How many of these injections it caught.
+        n: How many there were of which it is known.
+        rate: ``caught / n``; NaN where there was none.
+        low: Lower end of Wilson's interval.
+        high: Upper end.
+    """
+
+    detector: str
+    outcome: str
+    caught: int
+    n: int
+    rate: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, detector: str, outcome: str, caught: Sequence[bool], confidence: float) -> Coverage:
+        """From whether it caught each of these injections."""
+        count, n = sum(caught), len(caught)
+        rate = count / n if n else math.nan
+        return cls(detector, outcome, count, n, rate, *wilson(count, n, confidence))
 
 
 @dataclass(frozen=True, slots=True)

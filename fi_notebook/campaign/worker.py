@@ -25,11 +25,14 @@ from typing import Any
 import numpy as np
 
 from fi_notebook.analysis.incidental import is_incidental_alone
+from fi_notebook.analysis.mechanisms import deaths
 from fi_notebook.campaign.draws import CampaignError
 from fi_notebook.campaign.guard import Guard, Overtime, end_with_parent
 from fi_notebook.campaign.journal import Row
 from fi_notebook.campaign.places import Places
+from fi_notebook.core.detection import Detection
 from fi_notebook.core.fault import Fault
+from fi_notebook.core.run import Run
 from fi_notebook.core.site import Site
 from fi_notebook.core.trace import Trace
 from fi_notebook.engine.settled import Settled
@@ -52,12 +55,14 @@ class Settings:
         campaign: What its rows say of it: key, source, seed, steps, threads.
         timeout: Seconds that one injection may take.
         audit: Of how many injections one is also replayed in full; 0 is none.
+        evaluate: Called with the model after each step, or its name as ``module:function``.
     """
 
     source: Any
     campaign: Mapping[str, Any]
     timeout: float = 60.0
     audit: int = 0
+    evaluate: Any = None
 
 
 @dataclass(frozen=True)
@@ -79,48 +84,62 @@ class Job:
     place: Mapping[str, Any] = field(default_factory=dict)
 
 
-def source_of(make_session: Any) -> Any:
+_EXPECTED = {
+    "make_session": "a function without arguments that gives a Session",
+    "evaluate": "a function that takes the model and gives a number, or several by name",
+}
+
+
+def source_of(given: Any, argument: str = "make_session") -> Any:
     """The text that other processes can import, else the function itself.
+
+    Args:
+        given: A function, or its name as ``module:function``.
+        argument: What it was given as.
 
     Raises:
         CampaignError: It is neither.
     """
-    if isinstance(make_session, str):
-        loaded(make_session)
-        return make_session
-    if not callable(make_session):
+    if isinstance(given, str):
+        loaded(given, argument)
+        return given
+    if not callable(given):
         raise CampaignError(
-            f"make_session is {type(make_session).__name__}; expected a function without "
-            "arguments that gives a Session, or its name as 'module:function'"
+            f"{argument} is {type(given).__name__}; expected {_EXPECTED[argument]}, "
+            "or its name as 'module:function'"
         )
-    module = getattr(make_session, "__module__", "")
-    text = f"{module}:{getattr(make_session, '__qualname__', '')}"
+    module = getattr(given, "__module__", "")
+    text = f"{module}:{getattr(given, '__qualname__', '')}"
     try:
-        importable = module != "__main__" and loaded(text) is make_session
+        importable = module != "__main__" and loaded(text, argument) is given
     except CampaignError:
         importable = False
-    return text if importable else make_session
+    return text if importable else given
 
 
-def loaded(source: Any) -> Callable[[], Session]:
-    """The function that makes the session.
+def loaded(source: Any, argument: str = "make_session") -> Callable[..., Any]:
+    """The function itself.
+
+    Args:
+        source: The function, or its name as ``module:function``.
+        argument: What it was given as.
 
     Raises:
         CampaignError: There is no such module or function.
     """
     if not isinstance(source, str):
-        function: Callable[[], Session] = source
+        function: Callable[..., Any] = source
         return function
     module, colon, name = source.partition(":")
     if not (module and colon and name):
-        raise CampaignError(f"make_session is {source!r}; expected text as 'module:function'")
+        raise CampaignError(f"{argument} is {source!r}; expected text as 'module:function'")
     try:
         found: Any = importlib.import_module(module)
         for part in name.split("."):
             found = getattr(found, part)
     except (ImportError, AttributeError) as error:
-        raise CampaignError(f"cannot import make_session {source!r}: {error}") from error
-    made: Callable[[], Session] = found
+        raise CampaignError(f"cannot import {argument} {source!r}: {error}") from error
+    made: Callable[..., Any] = found
     return made
 
 
@@ -138,10 +157,10 @@ class Bench:
         self.settings = settings
         with Settled(seed=campaign["seed"] if session is None else None, threads=self._threads):
             self.session = _made(settings.source) if session is None else session
-            self.trials: Trials = self.session.trials(campaign["steps"])
+            self.trials = self._trials()
             if session is None and self.trials.why == OTHER_CALLS:
                 self.session.trace()  # in the golden run somebody may have held a tensor
-                self.trials = self.session.trials(campaign["steps"])
+                self.trials = self._trials()
         self._sites: dict[str, Site] = {}
         trace = self.trials.trace
         self.places = Places(trace, stored_sites(self.session.model))
@@ -151,6 +170,14 @@ class Bench:
             "golden": fingerprint(trace),
         }
         self._audited: set[str] = set()
+
+    def _trials(self) -> Trials:
+        campaign, evaluate = self.settings.campaign, self.settings.evaluate
+        return self.session.trials(
+            campaign["steps"],
+            full=bool(campaign.get("full")),
+            evaluate=None if evaluate is None else loaded(evaluate, "evaluate"),
+        )
 
     @property
     def _threads(self) -> int:
@@ -218,6 +245,7 @@ def _made(source: Any) -> Session:
 
 def _row_of(settings: Settings, job: Job, environment: Mapping[str, Any], found: LeanRun) -> Row:
     values = {"before": found.before, "after": found.after}
+    seen = {} if found.run is None else _seen(found.run)
     return Row(
         id=job.id,
         campaign=settings.campaign,
@@ -233,7 +261,24 @@ def _row_of(settings: Settings, job: Job, environment: Mapping[str, Any], found:
         outcome_step=found.outcome.step,
         way=found.way,
         early=found.early,
+        **seen,
     )
+
+
+def _seen(run: Run) -> dict[str, Any]:
+    """What only a full replay tells: the detectors' alarms, and where the error died of what."""
+    died = Counter(death.mechanism for death in deaths(run.comparison))
+    return {
+        "detections": {found.name: _first(found) for found in run.detections},
+        "mechanisms": dict(sorted(died.items())),
+    }
+
+
+def _first(found: Detection) -> dict[str, Any] | None:
+    if found.error:
+        return {"error": found.error}
+    alarm = found.first
+    return None if alarm is None else {"step": alarm.step, "site": alarm.site}
 
 
 def crashed(

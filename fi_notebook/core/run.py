@@ -60,6 +60,9 @@ OUTCOMES = (
 )
 """Every outcome, in the order in which the first that holds is taken."""
 
+HARMLESS = ("not_injected", "inactive", "masked_exact", "masked_tolerance")
+"""Outcomes that do no harm, or of which nothing is known."""
+
 
 RESULT = "result"
 """Name of the difference that stands for the loss where a step has none."""

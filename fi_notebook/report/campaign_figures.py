@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from fi_notebook.core.run import OUTCOMES
+from fi_notebook.core.run import HARMLESS, OUTCOMES
 from fi_notebook.core.words import counted
 from fi_notebook.report.figures import campaign
 from fi_notebook.report.table import table
@@ -71,7 +71,7 @@ def _shares(columns: Columns, by: str) -> str:
 
 def _harm(columns: Columns) -> str:
     """For each bit, how many of its injections did harm."""
-    harmless = np.isin(columns["outcome"].astype(str), (*campaign.HARMLESS, "not_injected"))
+    harmless = np.isin(columns["outcome"].astype(str), HARMLESS)
     lines = []
     for bit in np.unique(columns["bit"][columns["bit"] >= 0]).tolist()[::-1]:
         mine = columns["bit"] == bit

@@ -76,6 +76,8 @@ class Replay:
         tolerance: What counts as a difference.
         detectors: Parameters of each detector to try, by name; None tries all.
         rank: Rank of this process.
+        courses: Golden courses over several steps that others may take too, by what they are
+            of; None keeps none.
     """
 
     stage: Stage
@@ -85,13 +87,16 @@ class Replay:
     tolerance: Tolerance = DEFAULT
     detectors: Mapping[str, Mapping[str, Any]] | None = None
     rank: int = 0
+    courses: dict[tuple[Any, ...], _Course] | None = None
 
     def run(self, steps: int, evaluate: Evaluate | None) -> Run:
         """Replay; leaves the state as the faulty run left it, for the caller to restore."""
         return self.carry_out(steps, evaluate)[0]
 
-    def carry_out(self, steps: int, evaluate: Evaluate | None) -> tuple[Run, StepResult]:
-        """The same, with what was seen of the last faulty step."""
+    def carry_out(
+        self, steps: int, evaluate: Evaluate | None
+    ) -> tuple[Run, tuple[StepResult, StepResult]]:
+        """The same, with what was seen of the last step of both runs."""
         focus = _focus(self.plan, steps)
         noise = self._noise()
         self._complete()
@@ -132,7 +137,7 @@ class Replay:
             detections=detections,
             memory=comparison.golden.info.get("memory", {}),
         )
-        return run, faulty.results[-1]
+        return run, (golden.results[-1], faulty.results[-1])
 
     def _noise(self) -> Comparison:
         """Golden against golden, once.
@@ -168,6 +173,9 @@ class Replay:
         if steps == 1 and evaluate is None:
             result = self.golden.result
             return _Course([replace(result.record(0), parameter_distance=0.0)], [result], result)
+        key = (steps, focus, evaluate)
+        if self.courses is not None and key in self.courses:
+            return self.courses[key]
         course = self._course("golden", steps, focus, evaluate, None)
         if course.error:
             raise SessionError(
@@ -175,6 +183,8 @@ class Replay:
                 f"nothing can be compared with it (replay at most "
                 f"{counted(len(course.records), 'step')})"
             ) from course.results[-1].error
+        if self.courses is not None and _is_exact(course):
+            self.courses[key] = course
         return course
 
     def _course(
@@ -308,6 +318,11 @@ class Replay:
         if last[1] is not struck and len(golden.results) == len(faulty.results):
             comparison = replace(comparison, **update_of(*last))
         return replace(comparison, notes=(*comparison.notes, *findings(comparison)))
+
+
+def _is_exact(course: _Course) -> bool:
+    """Whether every output of the focus is kept whole, whatever a plan strikes."""
+    return course.focus is not None and bool(course.focus.memory.get("exact"))
 
 
 def _focus(plan: FaultPlan, steps: int) -> int:

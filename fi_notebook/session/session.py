@@ -210,19 +210,33 @@ class Session(Planned):
                 logger.warning("%s was not injected: %s", missed.fault, missed.reason)
         return run
 
-    def trials(self, steps: int = 1) -> Trials:
+    def trials(
+        self, steps: int = 1, *, full: bool = False, evaluate: Evaluate | None = None
+    ) -> Trials:
         """Try many faults on one golden run; plan and `runs` stay as they are.
 
         Args:
             steps: How many steps each trial replays.
+            full: Whether every fault is replayed in full, so that detectors are tried on it.
+            evaluate: Called with the model after each step of a full replay.
 
         Returns:
             What tries faults; see `fi_notebook.session.trials`.
         """
         from fi_notebook.session.trials import Trials
 
-        golden = self._golden or self._traced()
-        return Trials(self._stage, golden, self._keeping, self._tolerance, steps)
+        if evaluate is not None:
+            check_evaluate(evaluate, self.model)
+        return Trials(
+            self._stage,
+            self._golden or self._traced(),
+            self._keeping,
+            self._tolerance,
+            steps,
+            detectors=self._detectors,
+            full=full,
+            evaluate=evaluate,
+        )
 
     # faces
 

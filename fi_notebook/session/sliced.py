@@ -36,6 +36,7 @@ from fi_notebook.core.run import (
     Comparison,
     Difference,
     Outcome,
+    Run,
     StepRecord,
 )
 from fi_notebook.core.site import Site
@@ -75,6 +76,7 @@ class LeanRun:
         calls: How many calls were carried out.
         early: Whether the slice ended before the last call of the step.
         way: ``slice`` or ``replay``: how it was carried out.
+        run: The whole run, where every fault is replayed in full; else None.
     """
 
     outcome: Outcome
@@ -86,6 +88,7 @@ class LeanRun:
     calls: int = 0
     early: bool = False
     way: str = "slice"
+    run: Run | None = None
 
 
 class Slices:

@@ -11,9 +11,9 @@ Limits: where a step cannot be a tape (``trials.why`` says why), every fault is 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
-
-import torch
 
 from fi_notebook.analysis.tolerance import Tolerance
 from fi_notebook.core.fault import Fault, FaultPlan
@@ -21,10 +21,12 @@ from fi_notebook.core.run import Outcome, Run
 from fi_notebook.core.site import Site
 from fi_notebook.core.trace import Trace
 from fi_notebook.engine import arming
+from fi_notebook.engine.replay import StepResult
 from fi_notebook.engine.slice import Astray
 from fi_notebook.engine.tape import TapeError
 from fi_notebook.errors import FaultError, SiteError
 from fi_notebook.session.ends import result_metrics
+from fi_notebook.session.evaluation import Evaluate
 from fi_notebook.session.golden import GoldenRun
 from fi_notebook.session.keeping import Keeping
 from fi_notebook.session.replay import Replay
@@ -45,20 +47,42 @@ class Trials:
         keeping: What is kept of its outputs; its budget is that of the tape.
         tolerance: What counts as a difference.
         steps: How many steps are replayed.
+        detectors: Parameters of each detector to try, by name; None tries all.
+        full: Whether every fault is replayed in full.
+        evaluate: Called with the model after each step of a replay, or None.
     """
 
     def __init__(
-        self, stage: Stage, golden: GoldenRun, keeping: Keeping, tolerance: Tolerance, steps: int
+        self,
+        stage: Stage,
+        golden: GoldenRun,
+        keeping: Keeping,
+        tolerance: Tolerance,
+        steps: int,
+        *,
+        detectors: Mapping[str, Mapping[str, Any]] | None = None,
+        full: bool = False,
+        evaluate: Evaluate | None = None,
     ) -> None:
-        """Write the tape, where the step can be one."""
+        """Write the tape, where the step can be one and is asked to be."""
         self.steps = steps
-        self.why = ""
+        self.why = "each is to say what detectors and ``evaluate`` make of it" if full else ""
         self._stage, self._golden = stage, golden
         self._keeping, self._tolerance = keeping, tolerance
+        self._detectors, self._full, self._evaluate = detectors, full, evaluate
+        self._courses: dict[tuple[Any, ...], Any] = {}
         self.slices: Slices | None = None
+        if not full:
+            self._write_tape()
+
+    def _write_tape(self) -> None:
         try:
             self.slices = slices_of(
-                stage, golden, steps=steps, budget=keeping.budget, tolerance=tolerance
+                self._stage,
+                self._golden,
+                steps=self.steps,
+                budget=self._keeping.budget,
+                tolerance=self._tolerance,
             )
         except TapeError as error:
             self.why = str(error)
@@ -115,21 +139,29 @@ class Trials:
         except (FaultError, SiteError) as error:
             return _refused(f"no fault struck, so nothing was tested ({fault.id}: {error})")
         with self._stage.running("replaying", self._golden.snapshot):
-            job = Replay(self._stage, self._golden, plan, self._keeping, self._tolerance)
-            run, last = job.carry_out(self.steps, None)
-        return self._lean(run, last.returned)
+            job = Replay(
+                self._stage,
+                self._golden,
+                plan,
+                self._keeping,
+                self._tolerance,
+                self._detectors,
+                courses=self._courses,
+            )
+            run, last = job.carry_out(self.steps, self._evaluate)
+        return self._lean(run, *last)
 
-    def _lean(self, run: Run, returned: tuple[torch.Tensor, ...]) -> LeanRun:
+    def _lean(self, run: Run, golden: StepResult, faulty: StepResult) -> LeanRun:
         metrics = _metrics(run, self.steps)
-        golden = None if self.slices is None else self.slices.result_of(self.steps - 1)
-        if golden is not None and returned:
-            metrics |= result_metrics(golden, returned[0])
+        if golden.returned and faulty.returned:
+            metrics |= result_metrics(golden.returned[0], faulty.returned[0])
         first = next((i for i in run.injections if i.elements), None)
         values = (_NOTHING, _NOTHING)
         if first is not None:
             values = (_real(first.elements[0].before), _real(first.elements[0].after))
         injection = next(iter(run.injections), None)
-        return LeanRun(run.outcome, injection, *values, run.faulty, metrics, way="replay")
+        found = LeanRun(run.outcome, injection, *values, run.faulty, metrics, way="replay")
+        return replace(found, run=run) if self._full else found
 
 
 def _metrics(run: Run, steps: int) -> dict[str, Any]:
@@ -144,7 +176,14 @@ def _metrics(run: Run, steps: int) -> dict[str, Any]:
     }
     if steps > 1:
         metrics["losses"] = [record.loss for record in run.faulty]
-    return metrics
+    return metrics | _evaluated(run, steps)
+
+
+def _evaluated(run: Run, steps: int) -> dict[str, float]:
+    """What ``evaluate`` said after the last step of both runs; NaN where one ended before."""
+    golden, faulty = ({} if len(c) < steps else c[-1].metrics for c in (run.golden, run.faulty))
+    said = {f"evaluated_{name}": faulty.get(name, _NOTHING) for name in golden}
+    return said | {f"golden_evaluated_{name}": value for name, value in golden.items()}
 
 
 def _refused(reason: str) -> LeanRun:

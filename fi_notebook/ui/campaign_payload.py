@@ -16,9 +16,9 @@ from fi_notebook.analysis.words import about, told_apart
 from fi_notebook.campaign.counted import Counted
 from fi_notebook.campaign.journal import Row
 from fi_notebook.campaign.results import Results
+from fi_notebook.core.run import HARMLESS
 from fi_notebook.core.words import counted
 from fi_notebook.report.campaign_figures import campaign_figures
-from fi_notebook.report.figures.campaign import HARMLESS
 
 __all__ = ["MOST_ROWS", "frame", "pictures"]
 
@@ -69,7 +69,7 @@ def _rates(results: Results) -> list[list[str]]:
 
 def _worst(results: Results) -> list[Row]:
     """Rows that did harm: crashes and NaN first, then by how far the parameters moved."""
-    harmful = [row for row in results if row.outcome not in (*HARMLESS, "not_injected")]
+    harmful = [row for row in results if row.outcome not in HARMLESS]
     return sorted(harmful, key=_rank)
 
 

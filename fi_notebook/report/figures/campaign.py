@@ -16,7 +16,7 @@ from collections.abc import Mapping
 import numpy as np
 import plotly.graph_objects as go
 
-from fi_notebook.core.run import OUTCOMES
+from fi_notebook.core.run import HARMLESS, OUTCOMES
 from fi_notebook.core.words import counted
 from fi_notebook.report.figures.look import (
     DOT,
@@ -29,10 +29,7 @@ from fi_notebook.report.figures.look import (
     short,
 )
 
-__all__ = ["COLOURS", "HARMLESS", "heat_map", "losses", "outcomes", "timeline"]
-
-HARMLESS = ("inactive", "masked_exact", "masked_tolerance")
-"""Outcomes that do no harm."""
+__all__ = ["COLOURS", "heat_map", "losses", "outcomes", "timeline"]
 
 Columns = Mapping[str, np.ndarray]
 
@@ -254,5 +251,4 @@ def _injected(columns: Columns) -> np.ndarray:
 
 
 def _harm(columns: Columns) -> np.ndarray:
-    harmless = np.isin(columns["outcome"].astype(str), (*HARMLESS, "not_injected"))
-    return np.asarray(~harmless)
+    return np.asarray(~np.isin(columns["outcome"].astype(str), HARMLESS))
