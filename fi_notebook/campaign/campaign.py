@@ -31,7 +31,7 @@ from fi_notebook.campaign.progress import Clock, Progress
 from fi_notebook.campaign.results import Results
 from fi_notebook.campaign.sample import planned
 from fi_notebook.campaign.statistics import sample_size
-from fi_notebook.campaign.worker import Bench, Job, Settings, loaded, source_of
+from fi_notebook.campaign.worker import Bench, Job, Settings, importable, loaded, source_of, text_of
 from fi_notebook.core.fault import Elements
 from fi_notebook.core.site import Site
 from fi_notebook.core.steps import Steps
@@ -212,18 +212,13 @@ class Campaign(Counted):
 
     @cached_property
     def _settings(self) -> Settings:
-        source, more = _text(self._source), dict[str, Any]()
+        source, more = text_of(self._source), dict[str, Any]()
         if self._full:
-            more = {"full": True, "evaluate": _text(self._evaluate)}
+            more = {"full": True, "evaluate": text_of(self._evaluate)}
         what = (self._how, self._plan, self.steps, self._threads, *more.values())
-        campaign = {
-            "key": key_of(source, self._specs, *what),
-            "make_session": source,
-            "seed": self.seed,
-            "steps": self.steps,
-            "threads": self._threads,
-            **more,
-        }
+        key = key_of(source, self._specs, *what)
+        campaign = {"key": key, "make_session": source, "seed": self.seed, "steps": self.steps}
+        campaign |= {"threads": self._threads, **more}
         return Settings(self._source, campaign, self._timeout, self._audit, self._evaluate)
 
     def dry_run(self, tried: int = 20) -> DryRun:
@@ -277,7 +272,7 @@ class Campaign(Counted):
         kept = Journal(journal, self._settings.campaign["key"])
         jobs = [job for job in self.jobs if job.id not in kept.rows]
         clock = Clock(len(self.jobs), list(kept.rows.values()))
-        who = self._who(executor)
+        who = self.bench if executor is None else importable(self._settings, executor)
         size = chunk or chunk_of(len(jobs), 1 if executor is None else workers_of(executor))
         asked = Stop(len(self.jobs), kept.rows, stop, lambda: self._is_cancelled(cancel))
         self._rows, self.running, self.progress = asked.results, True, clock.add(())
@@ -318,20 +313,3 @@ class Campaign(Counted):
 
     def _is_cancelled(self, asked: Callable[[], bool] | None) -> bool:
         return self._cancelled or (asked is not None and asked())
-
-    def _who(self, executor: Any) -> Any:
-        if executor is None:
-            return self.bench
-        here = {"make_session": self._source, "evaluate": self._evaluate or ""}
-        for name, given in here.items():
-            if not isinstance(given, str) or self._session is not None:
-                raise CampaignError(
-                    f"other processes cannot import {name}; put the function into a module and "
-                    "give its name as 'module:function', or run the campaign in this process"
-                )
-        return executor
-
-
-def _text(source: Any) -> Any:
-    """What a row says of a function: its name where it can be imported; None of none."""
-    return source if source is None or isinstance(source, str) else repr(source)

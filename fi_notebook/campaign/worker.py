@@ -20,6 +20,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -41,7 +42,17 @@ from fi_notebook.session import Session, SessionCancelled
 from fi_notebook.session.sliced import OTHER_CALLS, LeanRun
 from fi_notebook.session.trials import Trials
 
-__all__ = ["Bench", "Job", "Settings", "crashed", "loaded", "run_chunk", "source_of"]
+__all__ = [
+    "Bench",
+    "Job",
+    "Settings",
+    "crashed",
+    "importable",
+    "loaded",
+    "run_chunk",
+    "source_of",
+    "text_of",
+]
 
 logger = logging.getLogger("fi_notebook")
 
@@ -141,6 +152,26 @@ def loaded(source: Any, argument: str = "make_session") -> Callable[..., Any]:
         raise CampaignError(f"cannot import {argument} {source!r}: {error}") from error
     made: Callable[..., Any] = found
     return made
+
+
+def text_of(source: Any) -> Any:
+    """What a row says of a function: its name where it can be imported; None of none."""
+    return source if source is None or isinstance(source, str) else repr(source)
+
+
+def importable(settings: Settings, executor: Any) -> Any:
+    """The executor, where other processes can import what they are to call.
+
+    Raises:
+        CampaignError: They cannot.
+    """
+    for name, given in (("make_session", settings.source), ("evaluate", settings.evaluate)):
+        if not isinstance(given, (str, NoneType)):
+            raise CampaignError(
+                f"other processes cannot import {name}; put the function into a module and "
+                "give its name as 'module:function', or run the campaign in this process"
+            )
+    return executor
 
 
 class Bench:
