@@ -12,8 +12,9 @@ no denominator. ``inactive`` (struck, nothing changed) is an outcome of its own.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -113,11 +114,12 @@ class Results:
             by: One of `BY`.
             confidence: Confidence of the intervals.
         """
-        return rates(self.groups(by), self.outcomes, OUTCOMES, confidence)
+        return rates(self.groups(by), self.outcomes, OUTCOMES, confidence, self.weights)
 
     def compare(self, other: Results, confidence: float = CONFIDENCE) -> list[Contrast]:
         """Every outcome here and there: other minus this, with the interval."""
-        return contrasts(self.outcomes, other.outcomes, OUTCOMES, confidence)
+        weights = (self.weights, other.weights)
+        return contrasts(self.outcomes, other.outcomes, OUTCOMES, confidence, weights)
 
     def coverage(self, confidence: float = CONFIDENCE) -> list[Coverage]:
         """How often each detector caught injections that did harm, and those of each outcome.
@@ -132,17 +134,35 @@ class Results:
             For each detector `statistics.HARM` first, then every outcome that came; nothing where
             no injection was replayed in full (`Campaign` with ``full``).
         """
-        kinds = {HARM: [row for row in self.rows if row.outcome not in HARMLESS]}
-        kinds |= {
-            name: [row for row in self.rows if row.outcome == name]
-            for name in self.counts
-            if name != NOT_TESTED
-        }
+        kinds = {HARM: {name for name in self.counts if name not in HARMLESS}}
+        kinds |= {name: {name} for name in self.counts if name != NOT_TESTED}
         detectors = dict.fromkeys(name for row in self.rows for name in row.detections or ())
         return [
-            Coverage.of(detector, kind, _caught(rows, detector), confidence)
+            Coverage.of(detector, kind, self._caught(detector, ends), self.weights, confidence)
             for detector in detectors
-            for kind, rows in kinds.items()
+            for kind, ends in kinds.items()
+        ]
+
+    def _caught(self, detector: str, ends: Container[str]) -> dict[int, bool]:
+        """Whether it caught each injection that ended so, where it was tried and did not fail."""
+        found = {}
+        for number, row in enumerate(self.rows):
+            tried = row.detections or {}
+            if row.outcome in ends and detector in tried:
+                first = tried[detector]
+                if first is None or "error" not in first:
+                    found[number] = first is not None
+        return found
+
+    @cached_property
+    def weights(self) -> list[float]:
+        """For how many faults each row stands: its stratum's size by how many of it were made."""
+        made = Counter(row.place.get("stratum") for row in self.rows)
+        return [
+            row.place["stratum_size"] / made[row.place["stratum"]]
+            if "stratum" in row.place
+            else 1.0
+            for row in self.rows
         ]
 
     def width(self, confidence: float = CONFIDENCE) -> float:
@@ -199,13 +219,6 @@ def _array(items: Sequence[np.ndarray]) -> np.ndarray:
     for place, item in enumerate(items):
         made[place] = item
     return made
-
-
-def _caught(rows: Iterable[Row], detector: str) -> list[bool]:
-    """Whether it caught each of these injections, where it was tried and did not fail."""
-    tried = (row.detections or {} for row in rows)
-    said = [detections[detector] for detections in tried if detector in detections]
-    return [first is not None for first in said if first is None or "error" not in first]
 
 
 def _whole(value: Any) -> int:

@@ -5,13 +5,14 @@
     newcombe(30, 100, 12, 100)                 interval of the difference 0.18
 
 An outcome is a share of 0 / 1 data, so intervals are Wilson's: they never collapse at
-0 or 1, and never leave [0, 1].
+0 or 1, and never leave [0, 1]. Where injections stand for unlike numbers of faults (strata), a
+share is the weighted one, and its interval is of as many as they are worth (Kish, 1965).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 
@@ -81,11 +82,21 @@ def margin_of(n: int, population: int, *, confidence: float = CONFIDENCE, p: flo
     return min(1.0, math.sqrt((population / n - 1) * spread / (population - 1)))
 
 
-def wilson(count: int, n: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
+def effective(weights: Sequence[float]) -> float:
+    """How many equally likely draws some weighted ones are worth (Kish, 1965).
+
+    ``(Σ w)² / Σ w²``: as many as there are where all weigh the same, else fewer. What a
+    stratified draw gains where strata are unlike is left out, so intervals are rather too wide.
+    """
+    squares = math.fsum(weight * weight for weight in weights)
+    return math.fsum(weights) ** 2 / squares if squares else 0.0
+
+
+def wilson(count: float, n: float, confidence: float = CONFIDENCE) -> tuple[float, float]:
     """Wilson's interval of a share.
 
     Args:
-        count: How many of them.
+        count: How many of them; need not be whole where they are weighted.
         n: Of how many; of none, nothing is known: (0, 1).
         confidence: Confidence of the interval.
 
@@ -106,7 +117,7 @@ def wilson(count: int, n: int, confidence: float = CONFIDENCE) -> tuple[float, f
 
 
 def newcombe(
-    count_a: int, n_a: int, count_b: int, n_b: int, confidence: float = CONFIDENCE
+    count_a: float, n_a: float, count_b: float, n_b: float, confidence: float = CONFIDENCE
 ) -> tuple[float, float]:
     """Newcombe's interval of the difference of two shares, a - b (his method 10)."""
     if not (n_a and n_b):
@@ -128,9 +139,10 @@ class Rate:
         outcome: The outcome.
         count: How many injections ended so.
         n: How many were tested: all that were injected.
-        rate: ``count / n``; NaN where none was injected.
+        rate: Their share, by weight: ``count / n`` where all weigh the same; NaN of none.
         low: Lower end of Wilson's interval.
         high: Upper end.
+        worth: How many equally likely draws the ``n`` are worth; see `effective`.
     """
 
     group: str
@@ -140,6 +152,7 @@ class Rate:
     rate: float
     low: float
     high: float
+    worth: float
 
 
 NOT_TESTED = "not_injected"
@@ -151,6 +164,7 @@ def rates(
     outcomes: Sequence[str],
     order: Sequence[str],
     confidence: float = CONFIDENCE,
+    weights: Sequence[float] | None = None,
 ) -> list[Rate]:
     """The rate of every outcome that came, in every group.
 
@@ -159,20 +173,32 @@ def rates(
         outcomes: The outcome of each row.
         order: Outcomes in the order in which they are listed.
         confidence: Confidence of the intervals.
+        weights: For how many faults each row stands; None where all stand for as many.
     """
-    counts: dict[str, dict[str, int]] = {}
-    for group, outcome in zip(groups, outcomes, strict=True):
-        mine = counts.setdefault(group, {})
-        mine[outcome] = mine.get(outcome, 0) + 1
+    weights = [1.0] * len(outcomes) if weights is None else weights
+    rows: dict[str, list[tuple[str, float]]] = {}
+    for group, outcome, weight in zip(groups, outcomes, weights, strict=True):
+        rows.setdefault(group, []).append((outcome, weight))
     seen = [name for name in order if name in set(outcomes)]
-    return [_rate(group, name, mine, confidence) for group, mine in counts.items() for name in seen]
+    return [_rate(group, name, mine, confidence) for group, mine in rows.items() for name in seen]
 
 
-def _rate(group: str, name: str, counts: dict[str, int], confidence: float) -> Rate:
-    count, everything = counts.get(name, 0), sum(counts.values())
-    n = everything if name == NOT_TESTED else everything - counts.get(NOT_TESTED, 0)
-    low, high = wilson(count, n, confidence)
-    return Rate(group, name, count, n, count / n if n else math.nan, low, high)
+def _rate(group: str, name: str, rows: list[tuple[str, float]], confidence: float) -> Rate:
+    tested = [row for row in rows if name == NOT_TESTED or row[0] != NOT_TESTED]
+    hits, weights = [outcome == name for outcome, _ in tested], [weight for _, weight in tested]
+    return Rate(group, name, sum(hits), len(hits), *_share(hits, weights, confidence))
+
+
+def _share(
+    hits: Sequence[bool], weights: Sequence[float], confidence: float
+) -> tuple[float, float, float, float]:
+    """The weighted share of the hits, the ends of its interval, and what the draws are worth."""
+    count, n = float(sum(hits)), float(len(hits))
+    if len(set(weights)) > 1:
+        n = effective(weights)
+        part = math.fsum(w for hit, w in zip(hits, weights, strict=True) if hit)
+        count = min(part / math.fsum(weights), 1.0) * n
+    return count / n if n else math.nan, *wilson(count, n, confidence), n
 
 
 HARM = "harm"
@@ -188,9 +214,10 @@ class Coverage:
         outcome: The outcome, or `HARM`.
         caught: How many of these injections it caught.
         n: How many there were of which it is known.
-        rate: ``caught / n``; NaN where there was none.
+        rate: Their share, by weight: ``caught / n`` where all weigh the same; NaN of none.
         low: Lower end of Wilson's interval.
         high: Upper end.
+        worth: How many equally likely draws the ``n`` are worth; see `effective`.
     """
 
     detector: str
@@ -200,13 +227,20 @@ class Coverage:
     rate: float
     low: float
     high: float
+    worth: float
 
     @classmethod
-    def of(cls, detector: str, outcome: str, caught: Sequence[bool], confidence: float) -> Coverage:
-        """From whether it caught each of these injections."""
-        count, n = sum(caught), len(caught)
-        rate = count / n if n else math.nan
-        return cls(detector, outcome, count, n, rate, *wilson(count, n, confidence))
+    def of(
+        cls,
+        detector: str,
+        outcome: str,
+        caught: Mapping[int, bool],
+        weights: Sequence[float],
+        confidence: float,
+    ) -> Coverage:
+        """From whether it caught each of these injections, by row, and the weights of all rows."""
+        hits, mine = list(caught.values()), [weights[row] for row in caught]
+        return cls(detector, outcome, sum(hits), len(hits), *_share(hits, mine, confidence))
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,22 +282,25 @@ def contrasts(
     other: Sequence[str],
     order: Sequence[str],
     confidence: float = CONFIDENCE,
+    weights: tuple[Sequence[float] | None, Sequence[float] | None] = (None, None),
 ) -> list[Contrast]:
     """Every outcome that either campaign has, with the interval of the difference."""
     first, second = (
-        {r.outcome: r for r in _all(rows, order, confidence)} for rows in (mine, other)
+        {r.outcome: r for r in rates(["all"] * len(rows), rows, order, confidence, weight)}
+        for rows, weight in zip((mine, other), weights, strict=True)
     )
-    tested = [sum(1 for outcome in rows if outcome != NOT_TESTED) for rows in (mine, other)]
     found = []
     for name in order:
         if name == NOT_TESTED or (name not in first and name not in second):
             continue
-        a, b = (rows[name].count if name in rows else 0 for rows in (first, second))
-        share_a, share_b = (c / n if n else math.nan for c, n in zip((a, b), tested, strict=True))
-        low, high = newcombe(b, tested[1], a, tested[0], confidence)
-        found.append(Contrast(name, share_a, share_b, share_b - share_a, low, high))
+        (a, worth_a), (b, worth_b) = (_known(name, side) for side in (first, second))
+        low, high = newcombe(b * worth_b, worth_b, a * worth_a, worth_a, confidence)
+        found.append(Contrast(name, a, b, b - a, low, high))
     return found
 
 
-def _all(outcomes: Sequence[str], order: Sequence[str], confidence: float) -> list[Rate]:
-    return rates(["all"] * len(outcomes), outcomes, order, confidence)
+def _known(name: str, side: Mapping[str, Rate]) -> tuple[float, float]:
+    """The rate of an outcome, and of how many draws; NaN of none."""
+    worth = next((rate.worth for rate in side.values() if rate.outcome != NOT_TESTED), 0.0)
+    known = side[name].rate if name in side else 0.0
+    return (known if worth else math.nan), worth
