@@ -15,6 +15,7 @@ the same call there.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from functools import cached_property
@@ -22,14 +23,21 @@ from pathlib import Path
 from typing import Any
 
 from fi_notebook.campaign.counted import Counted
-from fi_notebook.campaign.draws import CampaignError, check_whole, draw
+from fi_notebook.campaign.draws import CampaignError, check_above_zero, check_whole, draw
 from fi_notebook.campaign.execute import carried_out, workers_of
 from fi_notebook.campaign.journal import Journal
 from fi_notebook.campaign.plan import DryRun, Stop, chunk_of, job_of, key_of
-from fi_notebook.campaign.population import ONE, FaultSpec, Point, Population, Sites
+from fi_notebook.campaign.population import (
+    ONE,
+    FaultSpec,
+    Point,
+    Population,
+    Sites,
+    check_elements,
+)
 from fi_notebook.campaign.progress import Clock, Progress
-from fi_notebook.campaign.results import Results
-from fi_notebook.campaign.sample import planned
+from fi_notebook.campaign.results import Results, group_in
+from fi_notebook.campaign.sample import check_sample, grouping, planned
 from fi_notebook.campaign.statistics import sample_size
 from fi_notebook.campaign.worker import Bench, Job, Settings, importable, loaded, source_of, text_of
 from fi_notebook.core.fault import Elements
@@ -71,6 +79,7 @@ class Campaign(Counted):
 
     Raises:
         CampaignError: Something can never be; says what would be.
+        FaultError: A fault model, a parameter or a selection of elements can never be.
     """
 
     def __init__(
@@ -94,18 +103,17 @@ class Campaign(Counted):
         evaluate: Evaluate | str | None = None,
     ) -> None:
         """Plan nothing yet; the session is made when it is first needed."""
-        check_whole(n=n, steps=steps, threads=threads)
+        check_whole(steps=steps, threads=threads, **({} if n is None else {"n": n}))
         check_whole(0, seed=seed, audit=audit)
+        check_above_zero(timeout=timeout)
+        check_elements(elements)
+        check_sample(strategy, strata, by)
         self._source = source_of(make_session)
         self._specs = FaultSpec.all_of(faults)
-        struck = [n for n in range(steps) if n in Steps.parse(at)]
-        if not struck:
-            replayed = f"{counted(steps, 'step')} {agreed(steps, 'are')} replayed"
-            raise CampaignError(f"at is {at!r}, and {replayed}; choose one of them")
         self._how: dict[str, Any] = {
             "sites": sites,
             "elements": elements,
-            "steps": struck,
+            "steps": _struck(steps, at),
             "seed": seed,
         }
         self._plan: dict[str, Any] = {"strategy": strategy, "strata": strata, "by": by}
@@ -203,12 +211,8 @@ class Campaign(Counted):
     @property
     def strata(self) -> dict[str, int]:
         """How many injections are planned in each stratum."""
-        name = self._plan["strata"] if isinstance(self._plan["strata"], str) else self._plan["by"]
-        counts: dict[str, int] = {}
-        for job in self.jobs:
-            group = str(job.place.get(str(name), job.site))
-            counts[group] = counts.get(group, 0) + 1
-        return counts
+        by = grouping(self._plan["strata"], self._plan["by"])
+        return dict(Counter(group_in(job, by) for job in self.jobs))
 
     @cached_property
     def _settings(self) -> Settings:
@@ -229,14 +233,14 @@ class Campaign(Counted):
 
         Returns:
             How many, how long in seconds, and the margin; ``print`` shows it.
+
+        Raises:
+            CampaignError: ``tried`` is no whole number from 1.
         """
+        check_whole(tried=tried)
         jobs = self.jobs
         some = [jobs[k] for k in draw(len(jobs), tried, self.seed, "dry run")]
-        self.bench.rows(some[:1])
-        began = time.perf_counter()
-        self.bench.rows(some)
-        each = (time.perf_counter() - began) / max(1, len(some))
-        seconds = each * len(jobs)
+        seconds = _seconds_each(self.bench, some) * len(jobs)
         return DryRun(len(self.population), len(jobs), seconds, self.bench.trials.why)
 
     # the run
@@ -266,15 +270,22 @@ class Campaign(Counted):
             The rows; `results` from now on.
 
         Raises:
-            CampaignError: Other processes cannot import ``make_session``.
+            CampaignError: Other processes cannot import ``make_session``, or ``stop`` or
+                ``chunk`` can never be.
         """
+        if stop is not None:
+            check_above_zero(1, stop=stop)
+        if chunk is not None:
+            check_whole(chunk=chunk)
         self._cancelled = False
         kept = Journal(journal, self._settings.campaign["key"])
         jobs = [job for job in self.jobs if job.id not in kept.rows]
         clock = Clock(len(self.jobs), list(kept.rows.values()))
         who = self.bench if executor is None else importable(self._settings, executor)
         size = chunk or chunk_of(len(jobs), 1 if executor is None else workers_of(executor))
-        asked = Stop(len(self.jobs), kept.rows, stop, lambda: self._is_cancelled(cancel))
+        asked = Stop(
+            len(self.jobs), kept.rows, stop, lambda: self._cancelled or bool(cancel and cancel())
+        )
         self._rows, self.running, self.progress = asked.results, True, clock.add(())
         try:
             self._tell()
@@ -311,5 +322,19 @@ class Campaign(Counted):
         evaluate = None if self._evaluate is None else loaded(self._evaluate, "evaluate")
         return opened(made[number], loaded(self._source), evaluate)
 
-    def _is_cancelled(self, asked: Callable[[], bool] | None) -> bool:
-        return self._cancelled or (asked is not None and asked())
+
+def _struck(steps: int, at: Any) -> list[int]:
+    """The steps of those that are replayed in which the faults strike."""
+    struck = [n for n in range(steps) if n in Steps.parse(at)]
+    if not struck:
+        replayed = f"{counted(steps, 'step')} {agreed(steps, 'are')} replayed"
+        raise CampaignError(f"at is {at!r}, and {replayed}; choose one of them")
+    return struck
+
+
+def _seconds_each(bench: Bench, jobs: Sequence[Job]) -> float:
+    """How long one injection takes, once the first has made ready what they share."""
+    bench.rows(jobs[:1])
+    began = time.perf_counter()
+    bench.rows(jobs)
+    return (time.perf_counter() - began) / max(1, len(jobs))

@@ -2,15 +2,17 @@
 
 seed_of(campaign=1, injection=417)
 draw(1_000_000, 370, "random")      370 different numbers; a longer draw begins with them
+check_whole(n="5")                  CampaignError: n is '5'; expected a whole number from 1
 """
 
 from __future__ import annotations
 
 import hashlib
+import math
 
-from fi_notebook.errors import FiError
+from fi_notebook.errors import FiError, short
 
-__all__ = ["CampaignError", "check_whole", "draw", "number_of", "seed_of"]
+__all__ = ["CampaignError", "check_above_zero", "check_whole", "draw", "number_of", "seed_of"]
 
 
 class CampaignError(FiError, ValueError):
@@ -18,7 +20,7 @@ class CampaignError(FiError, ValueError):
 
 
 def check_whole(least: int = 1, **numbers: object) -> None:
-    """Refuse what is no whole number; None is left to whoever takes it.
+    """Refuse what is no whole number.
 
     Args:
         least: The smallest that is one.
@@ -28,9 +30,25 @@ def check_whole(least: int = 1, **numbers: object) -> None:
         CampaignError: Names what was given and what was expected.
     """
     for name, value in numbers.items():
-        whole = isinstance(value, int) and not isinstance(value, bool) and value >= least
-        if not whole and value is not None:
-            raise CampaignError(f"{name} is {value!r}; expected a whole number from {least}")
+        if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            raise CampaignError(f"{name} is {short(value)}; expected a whole number from {least}")
+
+
+def check_above_zero(most: float = math.inf, **numbers: object) -> None:
+    """Refuse what is no number above 0.
+
+    Args:
+        most: The largest that is one.
+        **numbers: The numbers by name.
+
+    Raises:
+        CampaignError: Names what was given and what was expected.
+    """
+    limit = "" if most == math.inf else f" and at most {most:g}"
+    for name, value in numbers.items():
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if not number or not 0 < value <= most:  # type: ignore[operator]  # it is a number
+            raise CampaignError(f"{name} is {short(value)}; expected a number above 0{limit}")
 
 
 def number_of(*identity: object) -> int:

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import contextmanager
 
-from fi_notebook.campaign.draws import CampaignError
+from fi_notebook.campaign.draws import CampaignError, check_whole
 
 __all__ = ["executor_of", "processes"]
 
@@ -31,7 +31,11 @@ def processes(workers: int) -> ProcessPoolExecutor:
 
     Returns:
         The pool; shut it down, or use it as a context manager.
+
+    Raises:
+        CampaignError: The number of workers is no whole number from 1.
     """
+    check_whole(workers=workers)
     if sys.platform != "linux":
         return ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"))
     context = multiprocessing.get_context("forkserver")
@@ -44,8 +48,10 @@ def executor_of(workers: int = 0, dask: str | None = None) -> Iterator[Executor 
     """The executor for a number of workers, or for a Dask cluster; None is this process.
 
     Raises:
-        CampaignError: The package for a Dask cluster is not installed.
+        CampaignError: The package for a Dask cluster is not installed, or the number of
+            workers is no whole number from 0.
     """
+    check_whole(0, workers=workers)
     if dask:
         try:
             distributed = importlib.import_module("distributed")

@@ -23,14 +23,24 @@ from math import prod
 from typing import Any
 
 from fi_notebook import faults
-from fi_notebook.campaign.draws import CampaignError, draw
+from fi_notebook.campaign.draws import CampaignError, check_whole, draw
 from fi_notebook.campaign.places import Places
-from fi_notebook.core.fault import Elements
+from fi_notebook.core.fault import SCOPES, Elements
 from fi_notebook.core.site import Site
 from fi_notebook.core.words import counted
-from fi_notebook.errors import FaultError, did_you_mean
+from fi_notebook.engine.arming import check_contribution
+from fi_notebook.errors import FaultError, did_you_mean, short
 
-__all__ = ["ONE", "FaultSpec", "Point", "Population", "Sites", "group_of"]
+__all__ = [
+    "ONE",
+    "FaultSpec",
+    "Point",
+    "Population",
+    "Sites",
+    "check_elements",
+    "check_group",
+    "group_of",
+]
 
 ONE = "one"
 """The elements of a fault that strikes one element, each of them a point of its own."""
@@ -46,7 +56,7 @@ class FaultSpec:
         model: Name of the fault model.
         parameters: Its parameters.
         elements: Which elements; None for those of the campaign.
-        scope: ``value`` or ``storage``.
+        scope: One of `SCOPES`.
     """
 
     model: str
@@ -59,36 +69,44 @@ class FaultSpec:
         """Read a name, a pair of name and parameters, or a mapping.
 
         Raises:
-            CampaignError: It is none of these.
-            FaultError: There is no such model or parameter.
+            CampaignError: It is none of these, or there is no such scope.
+            FaultError: There is no such model, parameter or selection of elements.
         """
+        spec = cls._read(given)
+        if not isinstance(spec.parameters, Mapping):
+            raise CampaignError(_unreadable(given))
+        faults.check(spec.model, spec.parameters)
+        if spec.elements is not None:
+            check_elements(spec.elements)
+        if spec.scope not in SCOPES:
+            raise CampaignError(f"no scope {spec.scope!r}{did_you_mean(str(spec.scope), SCOPES)}")
+        return spec
+
+    @classmethod
+    def _read(cls, given: Any) -> FaultSpec:
         if isinstance(given, FaultSpec):
-            spec = given
-        elif isinstance(given, str):
-            spec = cls(given)
-        elif isinstance(given, Mapping):
+            return given
+        if isinstance(given, str):
+            return cls(given)
+        if isinstance(given, Mapping):
             known = ("model", "parameters", "elements", "scope")
             for key in given:
                 if key not in known:
                     raise CampaignError(f"no {key!r} in a fault{did_you_mean(str(key), known)}")
-            spec = cls(**given)
+            if "model" in given:
+                return cls(**given)
         elif isinstance(given, Sequence) and len(given) == 2:
-            spec = cls(*given)
-        else:
-            raise CampaignError(
-                f"cannot read the fault {given!r}; expected a name such as 'bitflip', a pair such "
-                "as ('scale', {'factor': 2}), or a mapping with 'model' and 'parameters'"
-            )
-        faults.check(spec.model, spec.parameters)
-        return spec
+            return cls(*given)
+        raise CampaignError(_unreadable(given))
 
     @classmethod
     def all_of(cls, given: Any) -> list[FaultSpec]:
         """Read one, or several; see `of`."""
         several = [given] if isinstance(given, (str, FaultSpec, Mapping)) else given
-        if not isinstance(several, Iterable):
-            raise CampaignError(f"faults is {given!r}; expected names such as ['bitflip']")
-        return [cls.of(each) for each in several]
+        specs = [cls.of(each) for each in several] if isinstance(several, Iterable) else []
+        if not specs:
+            raise CampaignError(f"faults is {short(given)}; expected names such as ['bitflip']")
+        return specs
 
     def bits(self, dtype: str) -> tuple[int, ...]:
         """The bits that are points of their own; empty where the model has none to choose."""
@@ -104,6 +122,29 @@ class FaultSpec:
                 return ()
             low, high = layout.fields[self.parameters["field"]]
         return tuple(range(low, high + 1))
+
+
+def _unreadable(given: Any) -> str:
+    return (
+        f"cannot read the fault {short(given)}; expected a name such as 'bitflip', a pair such "
+        "as ('scale', {'factor': 2}), or a mapping with 'model' and 'parameters'"
+    )
+
+
+def check_elements(elements: Elements | int) -> None:
+    """Refuse elements that no campaign can have.
+
+    Raises:
+        CampaignError: A number or word that is none; says what would be one.
+        FaultError: A selection that cannot be read.
+    """
+    words = [ONE, *(selection.name for selection in faults.selections() if selection.word)]
+    if isinstance(elements, int):
+        check_whole(elements=elements)
+    elif not isinstance(elements, str):
+        faults.check_elements(elements)
+    elif elements not in words:
+        raise CampaignError(f"no elements {elements!r}{did_you_mean(elements, words)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +275,7 @@ def _block(
     row: int, site: Site, spec: FaultSpec, elements: Elements | int, step: int, seed: int
 ) -> _Block:
     """The points of one site and one spec; refuses what cannot be there."""
+    check_contribution(spec.scope, site.target)
     numel = prod(site.shape)
     chosen: Sequence[int | None]
     if elements == ONE:
@@ -243,7 +285,6 @@ def _block(
         chosen = sorted(draw(numel, count, seed, f"elements of {site}"))
     else:
         chosen = (None,)
-        faults.check_elements(elements)
         spec = FaultSpec(spec.model, spec.parameters, elements, spec.scope)
     bits: tuple[int | None, ...] = spec.bits(site.dtype) or (None,)
     sample = {"bit": bits[0]} if bits[0] is not None else spec.parameters
@@ -305,9 +346,18 @@ def group_of(name: str, site: Site, point: Point) -> str:
     Raises:
         CampaignError: There is no such grouping.
     """
-    if name not in _GROUPS:
-        raise CampaignError(f"nothing is grouped by {name!r}{did_you_mean(name, _GROUPS)}")
+    check_group(name)
     return _GROUPS[name](site, point)
+
+
+def check_group(name: str) -> None:
+    """Refuse what nothing is grouped by.
+
+    Raises:
+        CampaignError: There is no such grouping; names the nearest.
+    """
+    if not isinstance(name, str) or name not in _GROUPS:
+        raise CampaignError(f"nothing is grouped by {name!r}{did_you_mean(str(name), _GROUPS)}")
 
 
 def _field(site: Site, point: Point) -> str:

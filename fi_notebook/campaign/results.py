@@ -39,7 +39,9 @@ from fi_notebook.errors import did_you_mean
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["BY", "Results"]
+    from fi_notebook.campaign.worker import Job
+
+__all__ = ["BY", "Results", "group_in"]
 
 BY = ("site", "layer", "phase", "op", "bit", "field", "model", "dtype", "step", "outcome", "all")
 """What rates can be grouped by."""
@@ -101,11 +103,7 @@ class Results:
         """
         if by not in BY:
             raise ValueError(f"nothing is grouped by {by!r}{did_you_mean(by, BY)}")
-        if by == "all":
-            return ["all"] * len(self.rows)
-        if by in ("step", "site", "outcome"):
-            return [str(getattr(row, by)) for row in self.rows]
-        return [str(row.place.get(by, "-")) for row in self.rows]
+        return [group_in(row, by) for row in self.rows]
 
     def rates(self, by: str = "all", confidence: float = CONFIDENCE) -> list[Rate]:
         """The rate of every outcome in every group, with its interval.
@@ -211,6 +209,24 @@ class Results:
             "site": np.asarray([row.site for row in rows], dtype=object),
             "losses": _array([np.asarray(items, dtype=float) for items in losses]),
         }
+
+
+def group_in(injection: Row | Job, by: str) -> str:
+    """The group of an injection, planned or made: what the strata are called and the rates.
+
+    Args:
+        injection: The injection.
+        by: One of `BY`.
+
+    Returns:
+        Its group; ``-`` where it has none, as the bit of a fault that flips none.
+    """
+    if by == "all":
+        return "all"
+    if by in ("step", "site", "outcome"):
+        return str(getattr(injection, by))
+    found = injection.place.get(by)
+    return "-" if found is None else str(found)
 
 
 def _array(items: Sequence[np.ndarray]) -> np.ndarray:

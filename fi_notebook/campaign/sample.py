@@ -12,15 +12,37 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from fi_notebook.campaign.draws import CampaignError, draw, number_of
-from fi_notebook.campaign.population import Point, Population
+from fi_notebook.campaign.draws import CampaignError, check_whole, draw, number_of
+from fi_notebook.campaign.population import Point, Population, check_group
 from fi_notebook.core.words import counted
-from fi_notebook.errors import did_you_mean
+from fi_notebook.errors import did_you_mean, short
 
-__all__ = ["STRATEGIES", "planned"]
+__all__ = ["STRATEGIES", "check_sample", "grouping", "planned"]
 
 STRATEGIES = ("random", "stratified", "exhaustive")
 """How points are chosen."""
+
+
+def check_sample(strategy: str, strata: str | Mapping[str, int], by: str) -> None:
+    """Refuse a sample that can never be; see `planned`.
+
+    Raises:
+        CampaignError: There is no such strategy or grouping, or a count is no whole number.
+    """
+    if strategy not in STRATEGIES:
+        raise CampaignError(f"no strategy {strategy!r}{did_you_mean(str(strategy), STRATEGIES)}")
+    if not isinstance(strata, (str, Mapping)):
+        raise CampaignError(
+            f"strata is {short(strata)}; expected a grouping such as 'layer', or counts by name"
+        )
+    check_group(grouping(strata, by))
+    if isinstance(strata, Mapping):
+        check_whole(0, **{f"strata[{name!r}]": count for name, count in strata.items()})
+
+
+def grouping(strata: str | Mapping[str, int], by: str) -> str:
+    """What the strata are groups of: they say it themselves, or are counts by name."""
+    return strata if isinstance(strata, str) else by
 
 
 def planned(
@@ -37,20 +59,14 @@ def planned(
     Args:
         population: What there is.
         n: How many, or None for all (exhaustive).
-        strategy: One of `STRATEGIES`.
+        strategy: One of `STRATEGIES`; `check_sample` refuses others.
         seed: Seed of the campaign.
         strata: What a stratified campaign is divided by, or the counts themselves.
         by: What the names of such counts are of.
 
     Raises:
-        CampaignError: There is no such strategy or stratum, or a stratum has not so many.
+        CampaignError: There is no such stratum, or a stratum has not so many.
     """
-    if not isinstance(strata, (str, Mapping)):
-        raise CampaignError(
-            f"strata is {strata!r}; expected a grouping such as 'layer', or counts by name"
-        )
-    if strategy not in STRATEGIES:
-        raise CampaignError(f"no strategy {strategy!r}{did_you_mean(strategy, STRATEGIES)}")
     count = len(population) if n is None else min(n, len(population))
     if strategy == "exhaustive":
         if n is not None and n < len(population):
@@ -76,7 +92,7 @@ def _stratified(
     population: Population, n: int, seed: int, strata: str | Mapping[str, int], by: str
 ) -> list[Point]:
     """Draw each stratum by itself, and take turns, so that every beginning is balanced."""
-    groups = population.by(strata if isinstance(strata, str) else by)
+    groups = population.by(grouping(strata, by))
     counts = _shares(groups, n) if isinstance(strata, str) else _asked(groups, strata)
     drawn = [
         [groups[name][k] for k in _drawn(groups[name], count, seed, name)]

@@ -22,7 +22,7 @@ from pydantic import (
 )
 
 from fi_notebook import faults
-from fi_notebook.core.fault import EVERY_STEP, LIMIT
+from fi_notebook.core.fault import EVERY_STEP, LIMIT, SCOPES
 from fi_notebook.core.match import CodeFilter
 from fi_notebook.core.site import PHASES, Target
 from fi_notebook.core.steps import Steps
@@ -30,7 +30,6 @@ from fi_notebook.errors import PlanError, did_you_mean
 
 __all__ = [
     "DIRECTIONS",
-    "SCOPES",
     "VERBOSITIES",
     "VERSION",
     "AnchorForm",
@@ -52,7 +51,6 @@ DIRECTIONS: Mapping[str, tuple[str, ...]] = {
 }
 """The phases of each direction; ``both`` is forward and backward and nothing else."""
 
-SCOPES = ("value", "storage", "contribution")
 VERBOSITIES = ("quiet", "normal", "verbose")
 
 

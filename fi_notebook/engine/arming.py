@@ -12,9 +12,9 @@ import numpy as np
 from torch import nn
 
 from fi_notebook import faults
-from fi_notebook.core.fault import LIMIT, Anchor, Fault
+from fi_notebook.core.fault import LIMIT, SCOPES, Anchor, Fault
 from fi_notebook.core.match import CodeFilter, check_modules, module_matches
-from fi_notebook.core.site import PHASES, Site
+from fi_notebook.core.site import PHASES, Site, Target
 from fi_notebook.core.trace import FLAGS, Trace
 from fi_notebook.core.words import counted
 from fi_notebook.engine.aim import LATE, takes_late
@@ -25,9 +25,16 @@ from fi_notebook.engine.operators import composed
 from fi_notebook.engine.stored import BEFORE_FORWARD, check_stored
 from fi_notebook.errors import FaultError, SiteError, did_you_mean
 
-__all__ = ["anchored", "check_fault", "check_filters", "sites_of", "unlike_headless", "unmet"]
+__all__ = [
+    "anchored",
+    "check_contribution",
+    "check_fault",
+    "check_filters",
+    "sites_of",
+    "unlike_headless",
+    "unmet",
+]
 
-_SCOPES = ("value", "storage", "contribution")
 _STRUCK_IN = {True: ("forward",), False: ("optimizer", "backward")}
 """Phases that a stored tensor may be said to be struck in: by whether before the forward."""
 
@@ -61,8 +68,9 @@ def check_filters(fault: Fault, model: nn.Module) -> None:
     for phase in fault.phases:
         if phase not in PHASES:
             raise SiteError(f"no phase {phase!r}{did_you_mean(phase, PHASES)}")
-    if fault.scope not in _SCOPES:
-        raise FaultError(f"no scope {fault.scope!r}{did_you_mean(str(fault.scope), _SCOPES)}")
+    if fault.scope not in SCOPES:
+        raise FaultError(f"no scope {fault.scope!r}{did_you_mean(str(fault.scope), SCOPES)}")
+    check_contribution(fault.scope, fault.target)
     _check_ranks(fault)
     _check_trigger(fault)
 
@@ -88,12 +96,20 @@ def _is_whole(value: object, low: int) -> bool:
 
 
 def _check_ranks(fault: Fault) -> None:
-    """Refuse what makes ranks wait for each other for ever, and contributions to nothing."""
+    """Refuse what makes ranks wait for each other for ever."""
     if fault.model == "wrong_reduction" and fault.ranks is not None:
         raise FaultError("wrong_reduction is made by all ranks together; leave ranks out")
-    if fault.scope == "contribution" and not is_collective(qualified_operator(fault.target.op)):
+
+
+def check_contribution(scope: str, target: Target) -> None:
+    """Refuse contributions to nothing.
+
+    Raises:
+        FaultError: The scope is for collectives, and the target is none.
+    """
+    if scope == "contribution" and not is_collective(qualified_operator(target.op)):
         raise FaultError(
-            f"scope 'contribution' is for collectives; {str(fault.target)!r} is none; "
+            f"scope 'contribution' is for collectives; {str(target)!r} is none; "
             f"expected one such as 'c10d::allreduce_'"
         )
 

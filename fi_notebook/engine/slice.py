@@ -17,7 +17,7 @@ it raises `Astray`, and the step has to be run itself.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -113,9 +113,8 @@ def run_slice(tape: Tape, fault: Fault, site: Site, step: int) -> Sliced:
         step: In which step it strikes.
 
     Raises:
-        Astray: The faulty run leaves the golden run's calls, or the fault is of a kind
-            that only the step itself can show.
-        FaultError: The fault cannot strike this tensor.
+        Astray: The faulty run leaves the golden run's calls, the fault cannot strike this
+            tensor, or it is of a kind that only the step itself can show.
     """
     return _Slice(tape).run(fault, site, step)
 
@@ -321,13 +320,10 @@ def _struck(
     Raises:
         Astray: The fault cannot strike it.
     """
-    if fault.model == "bitflip" and len(fault.parameters) == 1 and "bit" in fault.parameters:
-        index = fault.elements.get("index") if isinstance(fault.elements, dict) else None
-        flip = None
-        if type(index) is int:
-            flip = faults.flip_one(tensor, fault.parameters["bit"], index)
-        if flip is not None:
-            return flip.before, flip.after, 1, flip.undo  # a flipped bit is never the same
+    bit, index = _one_flip(fault)
+    flip = faults.flip_one(tensor, bit, index) if type(bit) is type(index) is int else None
+    if flip is not None:
+        return flip.before, flip.after, 1, flip.undo  # a flipped bit is never the same
     identity = (fault.id, 0, step, site.op, site.call, site.output, site.index)
     generator = faults.generator(fault.seed, *identity, device=tensor.device)
     try:
@@ -338,6 +334,14 @@ def _struck(
     except FaultError as error:
         raise Astray(str(error)) from error
     return corruption.before, corruption.after, corruption.changed, None
+
+
+def _one_flip(fault: Fault) -> tuple[Any, Any]:
+    """The bit and the flat index that a fault flips alone; of all other faults something else."""
+    if fault.model != "bitflip" or set(fault.parameters) != {"bit"}:
+        return None, None
+    index = fault.elements.get("index") if isinstance(fault.elements, Mapping) else None
+    return fault.parameters["bit"], index
 
 
 @cache

@@ -34,7 +34,7 @@ from fi_notebook.engine.intercept import Observer, Watch
 from fi_notebook.engine.replay import Setup, takes_step_number
 from fi_notebook.engine.source import SourceStacks
 from fi_notebook.engine.store import budget_of
-from fi_notebook.errors import SessionError
+from fi_notebook.errors import SessionError, short
 from fi_notebook.session.evaluation import Evaluate, check_evaluate
 from fi_notebook.session.events import Events, Listener
 from fi_notebook.session.golden import GoldenRun, record_golden
@@ -193,8 +193,7 @@ class Session(Planned):
             SessionError: The step is not repeatable, or another run is going on.
             SessionCancelled: `cancel` was called.
         """
-        if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
-            raise SessionError(f"steps is {steps!r}; expected a whole number from 1")
+        _check_steps(steps)
         if evaluate is not None:
             check_evaluate(evaluate, self.model)
         golden = self._golden or self._traced()
@@ -222,9 +221,13 @@ class Session(Planned):
 
         Returns:
             What tries faults; see `fi_notebook.session.trials`.
+
+        Raises:
+            SessionError: ``steps`` is no whole number from 1, or another run is going on.
         """
         from fi_notebook.session.trials import Trials
 
+        _check_steps(steps)
         if evaluate is not None:
             check_evaluate(evaluate, self.model)
         return Trials(
@@ -316,6 +319,12 @@ class Session(Planned):
 
         self._golden = self._golden or self._traced()
         return save_html(self, path)
+
+
+def _check_steps(steps: object) -> None:
+    """Refuse a number of steps that cannot be replayed."""
+    if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
+        raise SessionError(f"steps is {short(steps)}; expected a whole number from 1")
 
 
 def _checked(step: object, model: object, optimizer: Any) -> tuple[Optimizer, ...]:

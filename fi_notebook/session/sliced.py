@@ -340,8 +340,10 @@ def slices_of(
         tolerance: What counts as a difference.
 
     Raises:
-        TapeError: The steps cannot be a tape; says why.
+        TapeError: The steps cannot be a tape, or slices do not show what is judged; says why.
     """
+    if "calls" in tolerance.nonfinite:
+        raise TapeError("the tolerance looks for NaN and Inf in calls, a slice in what they leave")
     tape = _recorded(stage, golden, steps, budget)
     wrong = verify(tape)
     if wrong:

@@ -17,12 +17,14 @@ import torch
 from fi_notebook import Campaign
 from fi_notebook.campaign import CampaignError, Results, Row
 from fi_notebook.campaign.again import again, from_file, opened
+from fi_notebook.campaign.executors import processes
 from fi_notebook.campaign.journal import read_row
 from fi_notebook.campaign.pictures import summary
 from fi_notebook.campaign.progress import Progress
 from fi_notebook.campaign.statistics import wilson
 from fi_notebook.cli import main
 from fi_notebook.core.run import OUTCOMES
+from fi_notebook.errors import SessionError
 from fi_notebook.session import Session
 from tests import models
 from tests.campaign import sessions
@@ -122,6 +124,25 @@ def test_planned_strata_are_made_as_planned() -> None:
     assert Counter(found.groups("phase")) == campaign.strata
     share = 60 // len(campaign.strata)
     assert set(campaign.strata.values()) <= {share, share + 1}
+
+
+@pytest.mark.parametrize("by", ["site", "layer", "phase", "op", "bit", "field", "model", "step"])
+def test_strata_and_rates_have_the_same_groups(by: str) -> None:
+    """Each of two sites in two steps, by a model with bits and one without: 8 strata at most."""
+    campaign = Campaign(
+        sessions.dead_units,
+        sites=["addmm*1:0", "relu*1:0"],
+        faults=[("bitflip", {"bit": 3}), "zero"],
+        n=8,
+        strategy="stratified",
+        strata=by,
+        steps=2,
+        at="0-1",
+    )
+    found = campaign.run()
+    assert Counter(found.groups(by)) == campaign.strata
+    assert set(campaign.strata) == set(campaign.population.by(by))
+    assert by != "bit" or set(campaign.strata) == {"3", "-"}
 
 
 def test_the_stop_rule_holds_at_a_beginning_of_the_plan(small: Campaign) -> None:
@@ -376,6 +397,26 @@ def test_results_are_told_in_a_line(small: Campaign) -> None:
     [
         ({"n": "5"}, "n is '5'; expected a whole number from 1"),
         ({"n": 0}, "n is 0; expected a whole number from 1"),
+        ({"steps": None}, "steps is None; expected a whole number from 1"),
+        ({"timeout": -1}, "timeout is -1; expected a number above 0"),
+        ({"timeout": "60"}, "timeout is '60'; expected a number above 0"),
+        ({"timeout": math.nan}, "timeout is nan; expected a number above 0"),
+        ({"strategy": "randm"}, "no strategy 'randm'; did you mean 'random'"),
+        ({"strata": "laier"}, "nothing is grouped by 'laier'; did you mean 'layer'"),
+        ({"strata": {"conv1": 1}, "by": "fase"}, "nothing is grouped by 'fase'; did you mean 'ph"),
+        ({"strata": {"conv1": -1}}, r"strata\['conv1'\] is -1; expected a whole number from 0"),
+        ({"elements": -3}, "elements is -3; expected a whole number from 1"),
+        ({"elements": 0}, "elements is 0; expected a whole number from 1"),
+        ({"elements": True}, "elements is True; expected a whole number from 1"),
+        ({"elements": "on"}, "no elements 'on'; did you mean 'one'"),
+        ({"faults": []}, r"faults is \[\]; expected names such as"),
+        ({"faults": [{"parameters": {}}]}, "cannot read the fault {'parameters': {}}; expected a"),
+        ({"faults": [("bitflip", 3)]}, r"cannot read the fault \('bitflip', 3\); expected a name"),
+        (
+            {"faults": [{"model": "zero", "scope": "storrage"}]},
+            "no scope 'storrage'; did you mean 'storage'",
+        ),
+        ({"faults": [{"model": "zero", "elements": 0}]}, "elements is 0; expected a whole number"),
         ({"steps": "a"}, "steps is 'a'; expected a whole number from 1"),
         ({"seed": "a"}, "seed is 'a'; expected a whole number from 0"),
         ({"faults": 3}, "faults is 3; expected names such as"),
@@ -391,6 +432,48 @@ def test_what_no_campaign_can_be_is_told_in_words(given: dict[str, Any], said: s
     """What was given, and what would do."""
     with pytest.raises(CampaignError, match=said):
         _ = Campaign(QUICKSTART, **given).jobs
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"chunk": -1}, "chunk is -1; expected a whole number from 1"),
+        ({"chunk": 0}, "chunk is 0; expected a whole number from 1"),
+        ({"stop": -1}, "stop is -1; expected a number above 0 and at most 1"),
+        ({"stop": "x"}, "stop is 'x'; expected a number above 0 and at most 1"),
+    ],
+)
+def test_a_run_that_cannot_be_is_told_in_words(given: dict[str, Any], said: str) -> None:
+    """What was given, and what would do; nothing is run, and no session made for it."""
+    with pytest.raises(CampaignError, match=said):
+        Campaign(QUICKSTART, n=3).run(**given)
+
+
+def test_contributions_to_what_is_no_collective_are_refused() -> None:
+    """When the campaign is planned; not in each of its rows."""
+    given = [{"model": "zero", "scope": "contribution"}]
+    campaign = Campaign(QUICKSTART, sites="relu*1:0", faults=given)
+    with pytest.raises(CampaignError, match=r"'relu\*1:0' is none; expected one such as 'c10d::al"):
+        _ = campaign.jobs
+
+
+def test_workers_that_cannot_be_are_told_in_words(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On the command line and in Python."""
+    plan = tmp_path / "plan.json"
+    plan.write_text(json.dumps({"make_session": QUICKSTART, "n": 1}))
+    assert main(["campaign", str(plan), "--workers", "-1"]) == 1
+    assert "workers is -1; expected a whole number from 0" in capsys.readouterr().err
+    with pytest.raises(CampaignError, match="workers is 0; expected a whole number from 1"):
+        processes(0)
+
+
+@pytest.mark.parametrize("steps", [0, "a", True])
+def test_trials_of_no_step_are_told_in_words(steps: Any) -> None:
+    """As a replay of none is."""
+    with pytest.raises(SessionError, match=f"steps is {steps!r}; expected a whole number from 1"):
+        sessions.quickstart().trials(steps)
 
 
 @pytest.mark.parametrize("kind", ["bool", "complex"])

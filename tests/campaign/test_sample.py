@@ -9,7 +9,7 @@ import pytest
 from fi_notebook.campaign.draws import CampaignError, draw, seed_of
 from fi_notebook.campaign.places import Places
 from fi_notebook.campaign.population import FaultSpec, Population
-from fi_notebook.campaign.sample import planned
+from fi_notebook.campaign.sample import check_sample, planned
 from fi_notebook.core.trace import Trace
 from fi_notebook.engine.stored import stored_sites
 from fi_notebook.errors import FaultError, SiteError
@@ -108,7 +108,7 @@ def test_what_cannot_be_is_refused_with_near_names(trace: Trace) -> None:
     """A strategy, a site, a stratum, a fault model that are not there."""
     population = Population.of(Places(trace), sites="relu*1:0")
     with pytest.raises(CampaignError, match="did you mean 'random'"):
-        planned(population, 1, "randm", 0)
+        check_sample("randm", "layer", "layer")
     with pytest.raises(CampaignError, match="made no call of 'rel'"):
         Population.of(Places(trace), sites="rel")
     with pytest.raises(CampaignError, match="no stratum 'relu9'"):

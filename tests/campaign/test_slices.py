@@ -11,9 +11,11 @@ import torch
 from torch import Tensor, nn
 
 from fi_notebook import faults
+from fi_notebook.analysis.tolerance import Tolerance
 from fi_notebook.core.fault import Fault
 from fi_notebook.core.site import Site
 from fi_notebook.core.steps import Steps
+from fi_notebook.demo import make_demo
 from fi_notebook.engine.slice import Astray
 from fi_notebook.session import Session
 from fi_notebook.session.trials import Trials
@@ -162,6 +164,35 @@ def test_an_error_of_the_faulty_run_is_a_crash() -> None:
 
     found = _run(_session(forward), "addmm*1:0", value=float("inf"))
     assert found == ("replay", "crash")
+
+
+def test_where_calls_are_judged_by_their_values_each_fault_is_replayed() -> None:
+    """A slice looks for no NaN in calls; a tolerance that does has each fault replayed, and why."""
+    demo = make_demo()
+    session = Session(
+        demo.step,
+        model=demo.model,
+        optimizer=demo.optimizer,
+        tolerance=Tolerance(nonfinite=("calls",)),
+    )
+    trials = session.trials()
+    assert trials.why == (
+        "the tolerance looks for NaN and Inf in calls, a slice in what they leave"
+    )
+    site = trials.trace.site(trials.trace.row("relu*1:0"))
+    found = trials.run(Fault("f1", site.target, "nan", {}, {"index": 0}), site, 0)
+    assert (found.way, found.outcome.name) == ("replay", "nan_immediate")
+
+
+def test_several_bits_of_one_element_are_flipped_in_a_slice_too() -> None:
+    """The short way is for one bit; what several do is what they do in a replay."""
+    trials = sessions.small(lambda model, data: model(data).square().sum()).trials()
+    site = trials.trace.site(trials.trace.row("addmm*1:0"))
+    fault = Fault("f1", site.target, "bitflip", {"bit": [22, 31]}, {"index": 0})
+    mine, full = trials.run(fault, site, 0), trials.replay(fault)
+    assert (mine.way, full.way) == ("slice", "replay")
+    assert (mine.before, mine.after) == (full.before, full.after)
+    assert (mine.outcome.name, mine.metrics["loss"]) == (full.outcome.name, full.metrics["loss"])
 
 
 def test_a_step_with_a_generator_of_its_own_is_no_tape_or_agrees() -> None:
