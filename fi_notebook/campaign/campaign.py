@@ -27,17 +27,11 @@ from fi_notebook.campaign.draws import CampaignError, check_above_zero, check_wh
 from fi_notebook.campaign.execute import carried_out, workers_of
 from fi_notebook.campaign.journal import Journal
 from fi_notebook.campaign.plan import DryRun, Stop, chunk_of, job_of, key_of
-from fi_notebook.campaign.population import (
-    ONE,
-    FaultSpec,
-    Point,
-    Population,
-    Sites,
-    check_elements,
-)
+from fi_notebook.campaign.population import Point, Population, Sites
 from fi_notebook.campaign.progress import Clock, Progress
 from fi_notebook.campaign.results import Results, group_in
 from fi_notebook.campaign.sample import check_sample, grouping, planned
+from fi_notebook.campaign.specs import ONE, FaultSpec, check_elements
 from fi_notebook.campaign.statistics import sample_size
 from fi_notebook.campaign.worker import Bench, Job, Settings, importable, loaded, source_of, text_of
 from fi_notebook.core.fault import Elements

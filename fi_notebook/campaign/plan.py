@@ -14,8 +14,9 @@ from typing import Any
 
 from fi_notebook.campaign.draws import seed_of
 from fi_notebook.campaign.journal import Row
-from fi_notebook.campaign.population import FaultSpec, Point, group_of
+from fi_notebook.campaign.population import Point, group_of
 from fi_notebook.campaign.results import Results
+from fi_notebook.campaign.specs import FaultSpec
 from fi_notebook.campaign.statistics import margin_of, sample_size
 from fi_notebook.campaign.worker import Job
 from fi_notebook.core.fault import Fault
@@ -121,14 +122,12 @@ class Stop:
 def job_of(number: int, site: Site, point: Point, seed: int) -> Job:
     """The injection of a point."""
     spec = point.spec
-    parameters = dict(spec.parameters) if point.bit is None else {"bit": point.bit}
-    elements: Any = {"index": point.element} if point.element is not None else spec.elements
     fault = Fault(
         id="f1",
         target=site.target,
         model=spec.model,
-        parameters=parameters,
-        elements=elements,
+        parameters=point.parameters,
+        elements=point.elements,
         steps=Steps.parse(point.step),
         seed=seed_of(seed, number),
         scope=spec.scope,

@@ -17,134 +17,30 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from math import prod
 from typing import Any
 
 from fi_notebook import faults
-from fi_notebook.campaign.draws import CampaignError, check_whole, draw
+from fi_notebook.campaign.draws import CampaignError, draw
 from fi_notebook.campaign.places import Places
-from fi_notebook.core.fault import SCOPES, Elements
+from fi_notebook.campaign.specs import ONE, FaultSpec
+from fi_notebook.core.fault import Elements
 from fi_notebook.core.site import Site
 from fi_notebook.core.words import counted
 from fi_notebook.engine.arming import check_contribution
-from fi_notebook.errors import FaultError, did_you_mean, short
+from fi_notebook.errors import FaultError, did_you_mean
 
 __all__ = [
-    "ONE",
-    "FaultSpec",
     "Point",
     "Population",
     "Sites",
-    "check_elements",
     "check_group",
     "group_of",
 ]
 
-ONE = "one"
-"""The elements of a fault that strikes one element, each of them a point of its own."""
-
 Sites = str | Site | Mapping[str, Any] | Iterable[Any] | Callable[[Site], bool] | None
-
-
-@dataclass(frozen=True)
-class FaultSpec:
-    """What goes wrong, wherever it is.
-
-    Attributes:
-        model: Name of the fault model.
-        parameters: Its parameters.
-        elements: Which elements; None for those of the campaign.
-        scope: One of `SCOPES`.
-    """
-
-    model: str
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-    elements: Elements | int | None = None
-    scope: str = "value"
-
-    @classmethod
-    def of(cls, given: Any) -> FaultSpec:
-        """Read a name, a pair of name and parameters, or a mapping.
-
-        Raises:
-            CampaignError: It is none of these, or there is no such scope.
-            FaultError: There is no such model, parameter or selection of elements.
-        """
-        spec = cls._read(given)
-        if not isinstance(spec.parameters, Mapping):
-            raise CampaignError(_unreadable(given))
-        faults.check(spec.model, spec.parameters)
-        if spec.elements is not None:
-            check_elements(spec.elements)
-        if spec.scope not in SCOPES:
-            raise CampaignError(f"no scope {spec.scope!r}{did_you_mean(str(spec.scope), SCOPES)}")
-        return spec
-
-    @classmethod
-    def _read(cls, given: Any) -> FaultSpec:
-        if isinstance(given, FaultSpec):
-            return given
-        if isinstance(given, str):
-            return cls(given)
-        if isinstance(given, Mapping):
-            known = ("model", "parameters", "elements", "scope")
-            for key in given:
-                if key not in known:
-                    raise CampaignError(f"no {key!r} in a fault{did_you_mean(str(key), known)}")
-            if "model" in given:
-                return cls(**given)
-        elif isinstance(given, Sequence) and len(given) == 2:
-            return cls(*given)
-        raise CampaignError(_unreadable(given))
-
-    @classmethod
-    def all_of(cls, given: Any) -> list[FaultSpec]:
-        """Read one, or several; see `of`."""
-        several = [given] if isinstance(given, (str, FaultSpec, Mapping)) else given
-        specs = [cls.of(each) for each in several] if isinstance(several, Iterable) else []
-        if not specs:
-            raise CampaignError(f"faults is {short(given)}; expected names such as ['bitflip']")
-        return specs
-
-    def bits(self, dtype: str) -> tuple[int, ...]:
-        """The bits that are points of their own; empty where the model has none to choose."""
-        bit = self.parameters.get("bit")
-        if self.model == "bitflip" and len(self.parameters) == 1 and type(bit) is int:
-            return (bit,)
-        if self.model != "bitflip" or set(self.parameters) - {"field"}:
-            return ()
-        layout = faults.bits.format_of(dtype)
-        low, high = 0, layout.bits - 1
-        if "field" in self.parameters:
-            if self.parameters["field"] not in layout.fields:
-                return ()
-            low, high = layout.fields[self.parameters["field"]]
-        return tuple(range(low, high + 1))
-
-
-def _unreadable(given: Any) -> str:
-    return (
-        f"cannot read the fault {short(given)}; expected a name such as 'bitflip', a pair such "
-        "as ('scale', {'factor': 2}), or a mapping with 'model' and 'parameters'"
-    )
-
-
-def check_elements(elements: Elements | int) -> None:
-    """Refuse elements that no campaign can have.
-
-    Raises:
-        CampaignError: A number or word that is none; says what would be one.
-        FaultError: A selection that cannot be read.
-    """
-    words = [ONE, *(selection.name for selection in faults.selections() if selection.word)]
-    if isinstance(elements, int):
-        check_whole(elements=elements)
-    elif not isinstance(elements, str):
-        faults.check_elements(elements)
-    elif elements not in words:
-        raise CampaignError(f"no elements {elements!r}{did_you_mean(elements, words)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +61,16 @@ class Point:
     bit: int | None
     element: int | None
 
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The parameters of its fault."""
+        return dict(self.spec.parameters) if self.bit is None else {"bit": self.bit}
+
+    @property
+    def elements(self) -> Any:
+        """The elements of its fault."""
+        return self.spec.elements if self.element is None else {"index": self.element}
+
 
 @dataclass(frozen=True, slots=True)
 class _Block:
@@ -175,6 +81,7 @@ class _Block:
     spec: FaultSpec
     bits: tuple[int | None, ...]
     elements: Sequence[int | None]
+    draws: bool = False
 
     def __len__(self) -> int:
         return len(self.bits) * len(self.elements)
@@ -214,6 +121,16 @@ class Population:
         rows = dict.fromkeys(block.row for block in self.blocks)
         return self.places.sites(list(rows))
 
+    @property
+    def has_draws(self) -> bool:
+        """Whether a point draws, so that it is another fault with another seed."""
+        return any(block.draws for block in self.blocks)
+
+    @property
+    def has_no_end(self) -> bool:
+        """Whether every point draws, so that more faults can be tried than there are points."""
+        return all(block.draws for block in self.blocks)
+
     def by(self, name: str) -> dict[str, Population]:
         """The population divided into groups; see `group_of`."""
         sites = dict(zip(dict.fromkeys(b.row for b in self.blocks), self.sites, strict=True))
@@ -250,18 +167,18 @@ class Population:
             CampaignError: No fault fits any of the sites.
         """
         rows = _rows(places, sites)
-        blocks, refusals = [], []
+        blocks, refusals, draws = list[_Block](), list[str](), dict[int, bool]()
         for row, site in zip(rows, places.sites(rows), strict=True):
-            for spec in specs:
+            for number, spec in enumerate(specs):
                 wanted = elements if spec.elements is None else spec.elements
                 try:
                     block = _block(row, site, spec, wanted, steps[0], seed)
                 except FaultError as error:
                     refusals.append(f"{site}: {error}")
                     continue
-                blocks += [
-                    _Block(row, step, block.spec, block.bits, block.elements) for step in steps
-                ]
+                if number not in draws:  # it is the same at every site
+                    draws[number] = _draws(block.point(0), site)
+                blocks += [replace(block, step=step, draws=draws[number]) for step in steps]
         if not blocks:
             why = f" ({refusals[0]})" if refusals else ""
             raise CampaignError(
@@ -295,10 +212,16 @@ def _block(
     return _Block(row, step, spec, bits, chosen)
 
 
+def _draws(point: Point, site: Site) -> bool:
+    """Whether the fault of a point takes random numbers at its site."""
+    fault = (point.spec.model, point.parameters, point.elements)
+    return faults.draws(*fault, site.dtype, site.shape)
+
+
 def _parts(block: _Block) -> Iterator[_Block]:
     """The block, one bit at a time."""
     for bit in block.bits:
-        yield _Block(block.row, block.step, block.spec, (bit,), block.elements)
+        yield replace(block, bits=(bit,))
 
 
 _FILTERS = ("op", "module", "phase", "code", "parameter")

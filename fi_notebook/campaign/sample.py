@@ -4,12 +4,14 @@
     planned(population, 400, "stratified", seed=1, strata="layer")
     planned(population, None, "exhaustive", seed=1)
 
-Draws come from hashes of (campaign seed, number), so a longer random campaign begins
-with the shorter one.
+Draws come from hashes of (campaign seed, number), so a longer campaign begins with the
+shorter one, whatever the strategy.
 """
 
 from __future__ import annotations
 
+import itertools
+from collections import Counter
 from collections.abc import Mapping
 
 from fi_notebook.campaign.draws import CampaignError, check_whole, draw, number_of
@@ -67,23 +69,35 @@ def planned(
     Raises:
         CampaignError: There is no such stratum, or a stratum has not so many.
     """
-    count = len(population) if n is None else min(n, len(population))
+    every = len(population)
+    count = every if n is None else n if population.has_no_end else min(n, every)
     if strategy == "exhaustive":
         if n is not None and n < len(population):
             raise CampaignError(
                 f"an exhaustive campaign has {len(population):,} injections, n allows {n:,}; "
                 "choose fewer sites, or strategy='random'"
             )
-        return [population[number] for number in range(count)]
+        return [population[number] for number in range(every)]
     if strategy == "random":
         return [population[k] for k in _drawn(population, count, seed, "random")]
     return _stratified(population, count, seed, strata, by)
 
 
+_FEW = 1 << 12
+"""Points that are shuffled and not drawn one by one: most of them may be wanted."""
+
+
 def _drawn(population: Population, n: int, seed: int, name: str) -> list[int]:
-    """Draw points; of a small population most are drawn, so it is shuffled instead."""
-    size = len(population)
-    if n * 2 < size:
+    """Draw points, each once before any comes again; a longer draw begins with a shorter."""
+    size, found = len(population), list[int]()
+    while len(found) < n:
+        again = f"{name}/{len(found) // size}" if found else name
+        found += _once(size, min(size, n - len(found)), seed, again)
+    return found
+
+
+def _once(size: int, n: int, seed: int, name: str) -> list[int]:
+    if size > _FEW:
         return draw(size, n, seed, name)
     return sorted(range(size), key=lambda k: number_of("shuffle", seed, name, k))[:n]
 
@@ -93,34 +107,31 @@ def _stratified(
 ) -> list[Point]:
     """Draw each stratum by itself, and take turns, so that every beginning is balanced."""
     groups = population.by(grouping(strata, by))
-    counts = _shares(groups, n) if isinstance(strata, str) else _asked(groups, strata)
-    drawn = [
-        [groups[name][k] for k in _drawn(groups[name], count, seed, name)]
-        for name, count in counts.items()
-    ]
-    turns = range(max(map(len, drawn), default=0))
-    return [points[turn] for turn in turns for points in drawn if turn < len(points)]
+    if isinstance(strata, str):
+        most = {name: n if group.has_no_end else len(group) for name, group in groups.items()}
+    else:
+        most = _asked(groups, strata)
+        n = sum(most.values())
+    names = _turns(most, n)
+    drawn = {
+        name: iter(_drawn(groups[name], count, seed, name))
+        for name, count in Counter(names).items()
+    }
+    return [groups[name][next(drawn[name])] for name in names]
 
 
-def _shares(groups: Mapping[str, Population], n: int) -> dict[str, int]:
-    """Equal shares; what a small stratum cannot take goes to the others."""
-    counts = dict.fromkeys(groups, 0)
-    left = n
-    while left:
-        open_groups = [name for name in groups if counts[name] < len(groups[name])]
-        share, more = divmod(left, len(open_groups))
-        for place, name in enumerate(open_groups):
-            taken = min(share + (place < more), len(groups[name]) - counts[name])
-            counts[name] += taken
-            left -= taken
-    return counts
+def _turns(most: Mapping[str, int], n: int) -> list[str]:
+    """Whose turn it is: all in order, again and again; who has no more is passed over."""
+    n = min(n, sum(most.values()))
+    turns = (name for turn in itertools.count() for name in most if turn < most[name])
+    return list(itertools.islice(turns, n))
 
 
 def _asked(groups: Mapping[str, Population], counts: Mapping[str, int]) -> dict[str, int]:
     for name, count in counts.items():
         if name not in groups:
             raise CampaignError(f"no stratum {name!r}{did_you_mean(name, groups)}")
-        if count > len(groups[name]):
+        if count > len(groups[name]) and not groups[name].has_no_end:
             known = counted(len(groups[name]), "fault")
             raise CampaignError(f"stratum {name!r} has {known}, not {count}")
     return dict(counts)

@@ -24,7 +24,7 @@ from fi_notebook.faults import (
     wrong_data,
 )
 from fi_notebook.faults.bits import describe_bit
-from fi_notebook.faults.corrupt import Corruption, apply, check_tensor, corrupt
+from fi_notebook.faults.corrupt import Corruption, apply, check_tensor, corrupt, draws
 from fi_notebook.faults.elements import check_elements, selections
 from fi_notebook.faults.flip import flip_one
 from fi_notebook.faults.parameters import REQUIRED, Parameter
@@ -56,6 +56,7 @@ __all__ = [
     "collectives",
     "comes_up",
     "corrupt",
+    "draws",
     "describe_bit",
     "elements",
     "flip_one",

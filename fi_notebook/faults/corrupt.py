@@ -13,6 +13,7 @@ memory it costs, with ``elements="all"`` it is two tensors of the same size.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,7 +28,7 @@ from fi_notebook.faults.registry import OWN, Context, FaultModel, check, get
 from fi_notebook.faults.seeds import generator as generator_of
 from fi_notebook.faults.tensors import coordinates, materialised, put, refusal, take
 
-__all__ = ["Corruption", "apply", "check_tensor", "corrupt"]
+__all__ = ["Corruption", "apply", "check_tensor", "corrupt", "draws"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,6 +207,33 @@ def corrupt(
         )
         after = _computed(model, before, given, parameters)
     return Corruption(indices, before, after)
+
+
+def draws(
+    name: str,
+    parameters: Mapping[str, Any],
+    elements: Elements,
+    dtype: str,
+    shape: tuple[int, ...],
+) -> bool:
+    """Whether a fault takes random numbers, so that it is another with another seed.
+
+    Args:
+        name: Name of the fault model.
+        parameters: Its parameters.
+        elements: Which elements.
+        dtype: Name of the dtype that it strikes.
+        shape: Shape of the tensor that it strikes.
+
+    Returns:
+        Whether its generator is in another state afterwards; a call model draws nothing.
+    """
+    tensor = torch.zeros(shape, dtype=getattr(torch, dtype), device="cpu")
+    generator = generator_of(0)
+    before = generator.get_state()
+    with suppress(FaultError):  # a call model needs more than a tensor
+        corrupt(tensor, name, parameters, elements, generator)
+    return not torch.equal(before, generator.get_state())
 
 
 def _refuse(tensor: torch.Tensor, name: str) -> None:

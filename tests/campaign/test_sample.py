@@ -8,8 +8,9 @@ import pytest
 
 from fi_notebook.campaign.draws import CampaignError, draw, seed_of
 from fi_notebook.campaign.places import Places
-from fi_notebook.campaign.population import FaultSpec, Population
+from fi_notebook.campaign.population import Population
 from fi_notebook.campaign.sample import check_sample, planned
+from fi_notebook.campaign.specs import FaultSpec
 from fi_notebook.core.trace import Trace
 from fi_notebook.engine.stored import stored_sites
 from fi_notebook.errors import FaultError, SiteError
