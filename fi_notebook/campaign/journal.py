@@ -7,8 +7,8 @@ Every line holds the whole identity of its injection, so that it can be made aga
 the line alone. A process that is killed leaves at most one torn line at the end: readers
 pass over it, and its injection is made again.
 
-Limits: one writer at a time; numbers that are not finite are written as text, since
-JSON has none.
+Limits: one writer at a time; numbers that are not finite are written as mappings such as
+``{"float": "NaN"}``, since JSON has none.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -25,11 +25,11 @@ from fi_notebook.core.files import append_whole
 from fi_notebook.core.words import counted
 from fi_notebook.errors import FiError
 
-__all__ = ["Journal", "JournalError", "Row", "read_row"]
+__all__ = ["Journal", "JournalError", "Row", "read_row", "read_rows"]
 
 
 class JournalError(FiError, ValueError):
-    """A journal that belongs to another campaign, or has no such row."""
+    """A file that is no journal of this campaign, or a journal without such a row."""
 
 
 @dataclass(frozen=True)
@@ -145,26 +145,14 @@ class Journal:
         self.path = None if path is None else Path(path)
         self.torn = 0
         self.rows: dict[int, Row] = {}
-        self._key = key
         if self.path is not None and self.path.exists():
-            for row in self._lines(self.path):
-                self.rows.setdefault(row.id, row)
-
-    def _lines(self, path: Path) -> Iterator[Row]:
-        for line in path.read_bytes().splitlines():
-            if not line.strip():
-                continue
-            try:
-                row = Row.from_json(line)
-            except ValueError:
-                self.torn += 1  # its writer was killed; the injection is made again
-                continue
-            if row.campaign.get("key") != self._key:
-                raise JournalError(
-                    f"{path} is the journal of another campaign ({row.campaign.get('key')}, this "
-                    f"is {self._key}): another session, seed, sites or faults; give another file"
-                )
-            yield row
+            self.rows, self.torn = _read_lines(self.path)
+        other = next((_key(row) for row in self.rows.values() if _key(row) != key), None)
+        if other is not None:
+            raise JournalError(
+                f"{path} is the journal of another campaign ({other}, this is {key}): another "
+                "session, seed, sites or faults; give another file"
+            )
 
     def append(self, rows: Iterable[Row]) -> list[Row]:
         """Write rows that are new, and give them back; they are on the disk when this returns."""
@@ -174,6 +162,60 @@ class Journal:
             append_whole(self.path, _line_end(self.path) + text.encode())
         self.rows.update((row.id, row) for row in new)
         return new
+
+
+def _key(row: Row) -> str:
+    """The campaign that a row belongs to."""
+    return str(row.campaign.get("key"))
+
+
+_BEGINNING = b'{"id":'
+"""How every row begins, whole or torn."""
+
+
+def _read_lines(path: Path) -> tuple[dict[int, Row], int]:
+    """The rows of a journal by number, and how many lines are torn: those are passed over.
+
+    Raises:
+        JournalError: It is the file of something else, or of several campaigns.
+    """
+    lines = [line for line in path.read_bytes().splitlines() if line.strip()]
+    rows, keys, torn = dict[int, Row](), dict[str, None](), 0
+    for line in lines:
+        try:
+            row = Row.from_json(line)
+        except ValueError:
+            torn += 1  # its writer was killed; the injection is made again
+            continue
+        rows.setdefault(row.id, row)
+        keys[_key(row)] = None
+    if not rows and not all(_BEGINNING.startswith(line[: len(_BEGINNING)]) for line in lines):
+        raise JournalError(f"{path} is no journal: none of its lines is a row of a campaign")
+    if len(keys) > 1:
+        raise JournalError(
+            f"{path} has rows of {counted(len(keys), 'campaign')} ({', '.join(keys)}), which are "
+            "numbered alike; keep those of each in a file of its own"
+        )
+    return rows, torn
+
+
+def read_rows(path: str | Path) -> dict[int, Row]:
+    """The rows of a journal, by number; torn lines are passed over.
+
+    Args:
+        path: The journal.
+
+    Returns:
+        At least one row.
+
+    Raises:
+        JournalError: It is no journal, of several campaigns, or has no row.
+        OSError: There is no such file.
+    """
+    rows, _ = _read_lines(Path(path))
+    if not rows:
+        raise JournalError(f"{path} has no row of a campaign; expected a journal of one that ran")
+    return rows
 
 
 def _line_end(path: Path) -> bytes:
@@ -189,22 +231,17 @@ def read_row(text: str) -> Row:
     """The row that ``journal.jsonl:417`` names: that of injection 417.
 
     Raises:
-        JournalError: There is no such file or row; says which there are.
+        JournalError: There is no such journal or row; says which there are.
     """
     name, _, number = text.rpartition(":")
     if not name or not number.isdigit():
         raise JournalError(f"{text!r} names no row; expected text such as 'journal.jsonl:417'")
     if not Path(name).is_file():
         raise JournalError(f"there is no journal {name!r}")
-    found = []
-    for line in Path(name).read_bytes().splitlines():
-        try:
-            row = Row.from_json(line)
-        except ValueError:
-            continue
-        if row.id == int(number):
-            return row
-        found.append(row.id)
-    many = counted(len(found), "row")
-    span = f"{many}, from {min(found)} to {max(found)}" if found else "no rows"
-    raise JournalError(f"{name} has no row {number}; it has {span}")
+    rows = read_rows(name)
+    if int(number) not in rows:
+        many = counted(len(rows), "row")
+        raise JournalError(
+            f"{name} has no row {number}; it has {many}, from {min(rows)} to {max(rows)}"
+        )
+    return rows[int(number)]

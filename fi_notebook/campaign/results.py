@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fi_notebook.campaign.journal import Row
+from fi_notebook.campaign.journal import Row, read_rows
 from fi_notebook.campaign.statistics import (
     CONFIDENCE,
     HARM,
@@ -74,15 +74,19 @@ class Results:
 
     @classmethod
     def load(cls, path: str | Path) -> Results:
-        """Read a journal; torn lines are passed over."""
-        found: dict[int, Row] = {}
-        for line in Path(path).read_bytes().splitlines():
-            try:
-                row = Row.from_json(line)
-            except ValueError:
-                continue
-            found.setdefault(row.id, row)
-        return cls(tuple(found[number] for number in sorted(found)))
+        """Read a journal; torn lines are passed over.
+
+        Args:
+            path: The journal.
+
+        Returns:
+            Its rows by number.
+
+        Raises:
+            JournalError: It is no journal, of several campaigns, or has no row.
+            OSError: There is no such file.
+        """
+        return cls(tuple(row for _, row in sorted(read_rows(path).items())))
 
     @property
     def outcomes(self) -> list[str]:

@@ -303,7 +303,7 @@ def _changed(record: Any, default: Any, but: tuple[str, ...]) -> dict[str, Any]:
 def _json(value: Any, where: str) -> Any:
     """A value as JSON holds it; NaN and the infinities as text."""
     if isinstance(value, Steps):
-        return str(value) or []
+        return str(value) if value.ranges else []
     if isinstance(value, Anchor):
         return {field.name: getattr(value, field.name) for field in fields(value)}
     if isinstance(value, float) and not math.isfinite(value):

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from fi_notebook.core.trace import Trace
 
 __all__ = [
+    "asked_row",
     "call_keys",
     "described",
     "find_rows",
@@ -62,6 +63,24 @@ def row_of(trace: Trace, site: Site) -> int | None:
     mine = columns["output"][first:end] == site.output
     rows = np.flatnonzero(mine & (columns["index"][first:end] == index))
     return first + int(rows[0]) if len(rows) else None
+
+
+def asked_row(trace: Trace, site: Site | str) -> int:
+    """Row of a site; where it is text, the call must have the overload that it says.
+
+    Raises:
+        SiteError: The step made no such call or output; says how many it made.
+    """
+    target = Target.parse(site) if isinstance(site, str) else site.target
+    row = row_of(trace, Site.parse(site) if isinstance(site, str) else site)
+    if row is None or target.overload not in (None, _overload(trace, row)):
+        raise SiteError(missing(trace, target))
+    return row
+
+
+def _overload(trace: Trace, row: int) -> str:
+    """Overload of the call of a site."""
+    return trace.tables.overloads[trace.calls["overload"][trace.site_columns["call"][row]]]
 
 
 def _call_row(trace: Trace, site: Site) -> int | None:
@@ -115,6 +134,11 @@ def find_rows(
 
 def missing(trace: Trace, target: Target) -> str:
     """Why a target chooses nothing here, in one plain clause; ``""`` if it does."""
+    if target.kind != "call":
+        return (
+            f"{str(target)!r} names a stored tensor, which a trace does not hold; expected an "
+            "output of a call, such as 'addmm*1:0'"
+        )
     mine = trace.calls["op"] == _op_row(trace, target.op)
     made = int((mine & (trace.calls["counted"] == target.counted)).sum())
     if not made and target.counted and mine.any():
@@ -131,7 +155,11 @@ def missing(trace: Trace, target: Target) -> str:
         return f"asked for call {target.call} of {target.op}, {made} {agreed(made, 'were')} made"
     if len(find_rows(trace, target)):
         return ""
-    return f"{target.op} was called {counted(made, 'time')}, but none of them fits {str(target)!r}"
+    overloads = {trace.tables.overloads[n] for n in trace.calls["overload"][mine].tolist()}
+    asked = target.overload
+    near = "" if asked is None or asked in overloads else did_you_mean(asked, sorted(overloads))
+    called = f"{target.op} was called {counted(made, 'time')}"
+    return f"{called}, but none of them fits {str(target)!r}{near}"
 
 
 def _hint(trace: Trace, target: Target) -> str:

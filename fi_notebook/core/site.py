@@ -11,7 +11,7 @@ that a fault is aimed with. Both have one text form::
     addmm*1   addmm         targets only: every output, every call
     param:layer.0.weight    targets only: a parameter, before the forward
 
-Limits: source lines, module and phase describe a site but are no part of its
+Limits: source lines, module, phase and overload describe a site but are no part of its
 identity, so two runs of an edited script still speak of the same sites.
 """
 
@@ -231,7 +231,8 @@ class Site:
             text: What ``str(site)`` gave, such as ``addmm*3:0``.
 
         Returns:
-            The site; where it stood is not in its text.
+            The site; where it stood is not in its text. An overload that is
+            (``add.Tensor*2:0``) describes it, and `str` leaves it out.
 
         Raises:
             SiteError: The text is not a site, or names several of them.
@@ -254,7 +255,7 @@ class Site:
         )
 
     def __str__(self) -> str:
-        """The text that `parse` reads back to this site."""
+        """The text that `parse` reads back to an equal site; the overload describes it alone."""
         if self.kind != "call":
             return f"{self.kind}:{self.op}"
         prefix = "" if self.counted else "other/"

@@ -1,13 +1,13 @@
 """Which steps a fault strikes in: ``"2,5-7,10-"``, ``"0-100:10"``, ``[4]``, ``0``.
 
 Steps count from 0. ``a-b`` includes both ends, ``a-`` has no end, ``a-b:k`` takes
-every k-th step from a on. The same form serves for ranks.
+every k-th step from a on; ``[]`` is no step. The same form serves for ranks.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from fi_notebook.errors import FaultError, short
@@ -17,6 +17,7 @@ __all__ = ["Steps"]
 _NUMBER = r"(\d{1,18})"
 _PART = re.compile(rf"\s*{_NUMBER}\s*(?:(-)\s*{_NUMBER}?)?\s*(?::\s*{_NUMBER})?\s*", re.ASCII)
 _END = 10**18
+_NONE = "[]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,8 @@ class Steps:
         if isinstance(value, Steps):
             return value
         if isinstance(value, str):
+            if value.strip() == _NONE:
+                return cls(())
             return cls(tuple(_range(part, value) for part in value.split(",")))
         numbers = [value] if isinstance(value, int) else value
         if not isinstance(numbers, Iterable) or isinstance(numbers, (bytes, Mapping)):
@@ -52,17 +55,14 @@ class Steps:
             for first, last, stride in self.ranges
         )
 
-    def __iter__(self) -> Iterator[int]:
-        """The steps in ascending order; endless where a range has no end."""
-        step = min((first for first, _, _ in self.ranges), default=0)
-        while self.last is None or step <= self.last:
-            if step in self:
-                yield step
-            step += 1
-
     def __str__(self) -> str:
         """The text that `parse` reads back to these steps."""
-        return ",".join(_text(*part) for part in self.ranges)
+        return ",".join(_text(*part) for part in self.ranges) or _NONE
+
+    @property
+    def first(self) -> int | None:
+        """The first step, or None where there is none."""
+        return min((first for first, _, _ in self.ranges), default=None)
 
     @property
     def last(self) -> int | None:

@@ -24,7 +24,6 @@ from fi_notebook.core.match import CodeFilter
 from fi_notebook.core.site import Frame, Site, Target
 from fi_notebook.core.stats import STATISTICS, TensorStats
 from fi_notebook.core.words import counted
-from fi_notebook.errors import SiteError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -231,11 +230,7 @@ class Trace:
         Raises:
             SiteError: The step made no such call or output; says how many it made.
         """
-        wanted = Site.parse(site) if isinstance(site, str) else site
-        row = lookup.row_of(self, wanted)
-        if row is None:
-            raise SiteError(self.missing(wanted.target))
-        return row
+        return lookup.asked_row(self, site)
 
     @cached_property
     def call_index(self) -> tuple[np.ndarray, np.ndarray]:

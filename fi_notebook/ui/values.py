@@ -134,7 +134,7 @@ def preview(tensor: torch.Tensor, fault: Fault, site: Site) -> dict[str, Any]:
     faults.check_tensor(fault.model, fault.parameters, fault.elements, site.dtype, site.shape)
     if faults.get(fault.model).kind != "value":
         return {"note": f"{fault.model} needs the running call; press Replay to see what it does"}
-    step = next(iter(fault.steps), 0)
+    step = fault.steps.first or 0
     identity = (fault.id, 0, step, site.op, site.call, site.output, site.index)
     draws = faults.generator(fault.seed, *identity, device=tensor.device)
     corruption = faults.corrupt(tensor, fault.model, fault.parameters, fault.elements, draws)

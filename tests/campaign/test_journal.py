@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fi_notebook.campaign.journal import Journal, JournalError, Row, read_row
+from fi_notebook.campaign.results import Results
 
 ROW = Row(
     id=1,
@@ -62,6 +63,38 @@ def test_the_journal_of_another_campaign_is_refused(tmp_path: Path) -> None:
     Journal(tmp_path / "j.jsonl", "k").append([ROW])
     with pytest.raises(JournalError, match="another campaign"):
         Journal(tmp_path / "j.jsonl", "other")
+
+
+def test_what_is_no_journal_of_one_campaign_is_refused(tmp_path: Path) -> None:
+    """A text, an empty file, rows of two campaigns: by whoever reads rows, and what each is."""
+    text, empty, both = (tmp_path / name for name in ("README.md", "empty.jsonl", "both.jsonl"))
+    text.write_text("# A title\n\nNo row.\n")
+    empty.touch()
+    Journal(both, "k").append([ROW])
+    with both.open("a") as file:
+        file.write(f"{replace(ROW, campaign={'key': 'l'}).to_json()}\n")
+    for path, said in (
+        (text, "README.md is no journal: none of its lines is a row"),
+        (empty, "empty.jsonl has no row of a campaign; expected a journal of one that ran"),
+        (both, r"both.jsonl has rows of 2 campaigns \(k, l\)"),
+    ):
+        with pytest.raises(JournalError, match=said):
+            Results.load(path)
+        with pytest.raises(JournalError, match=said):
+            read_row(f"{path}:1")
+
+
+def test_a_campaign_writes_into_nothing_but_a_journal(tmp_path: Path) -> None:
+    """A text stays as it is; an empty file, or one with a torn row alone, is a journal."""
+    path = tmp_path / "j.jsonl"
+    path.write_text("# A title\n")
+    with pytest.raises(JournalError, match="is no journal"):
+        Journal(path, "k")
+    assert path.read_text() == "# A title\n"
+    for begun in ("", ROW.to_json()[:40], '{"i'):
+        path.write_text(begun)
+        Journal(path, "k").append([ROW])
+        assert list(Journal(path, "k").rows) == [1]
 
 
 def test_a_row_is_found_by_its_number(tmp_path: Path) -> None:

@@ -121,6 +121,13 @@ def test_a_target_that_names_several_sites_is_no_site() -> None:
         Site.parse("addmm*3")
 
 
+def test_an_overload_describes_a_site_and_is_not_in_its_text() -> None:
+    """Two runs that differ in it speak of the same site."""
+    site = Site.parse("add.Tensor*2:0")
+    assert (site.overload, str(site)) == ("Tensor", "add*2:0")
+    assert Site.parse(str(site)) == site
+
+
 def test_a_target_does_not_choose_another_overload() -> None:
     """`add.Tensor*2` is call 2 of the packet and must be that overload."""
     scalar = Site("add", 2, overload="Scalar")

@@ -33,6 +33,7 @@ def test_a_site_is_described_whole(trace: Trace) -> None:
     assert (site.op, site.call, site.output, site.index) == ("sum", 1, 0, None)
     assert (site.overload, site.phase, site.module) == ("dim_IntList", "backward", "fc")
     assert (site.dtype, site.shape, site.parameter) == ("float32", (2, 3), "")
+    assert trace.row("sum.dim_IntList*1:0") == trace.row("sum*1:0")
     assert trace.sites[trace.row("mm*1:0")].parameter == "fc.weight"
     assert str(trace.sites[-2]) == "add_*1:0"
     assert [str(site) for site in trace.sites[14:17]] == [
@@ -112,6 +113,18 @@ def test_find_refuses_what_cannot_be(trace: Trace, filters: dict[str, str], reas
         ("rellu*1:0", "the step made no call of 'rellu'; did you mean 'relu'"),
         ("relu*1:5", "relu was called 2 times, but none of them fits 'relu\\*1:5'"),
         ("mul*1:0", "no call of 'mul' took a number of the step, 1 was made as 'other/mul'"),
+        (
+            "relu.Nonsense*1:0",
+            "relu was called 2 times, but none of them fits 'relu.Nonsense\\*1:0'; expected one of 'default'",
+        ),
+        (
+            "sum.dim_IntLst*1:0",
+            "sum was called 1 time, but none of them fits 'sum.dim_IntLst\\*1:0'; did you mean 'dim_IntList'",
+        ),
+        (
+            "param:fc.weight",
+            "'param:fc.weight' names a stored tensor, which a trace does not hold; expected an output of a call",
+        ),
         ("relu*999999999999999:0", "asked for call 999999999999999 of relu, 2 were made"),
     ],
 )
