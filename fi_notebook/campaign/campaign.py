@@ -14,6 +14,7 @@ the same call there.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -26,13 +27,14 @@ from fi_notebook.campaign.counted import Counted
 from fi_notebook.campaign.draws import CampaignError, check_above_zero, check_whole, draw
 from fi_notebook.campaign.execute import carried_out, workers_of
 from fi_notebook.campaign.journal import Journal
-from fi_notebook.campaign.plan import DryRun, Stop, chunk_of, job_of, key_of
+from fi_notebook.campaign.plan import DryRun, Stop, check_stop, chunk_of, in_strata, job_of, key_of
 from fi_notebook.campaign.population import Point, Population, Sites
 from fi_notebook.campaign.progress import Clock, Progress
-from fi_notebook.campaign.results import Results, group_in
+from fi_notebook.campaign.results import Results, group_in, weights_of
+from fi_notebook.campaign.resume import Company, check_resumed
 from fi_notebook.campaign.sample import check_sample, grouping, planned
 from fi_notebook.campaign.specs import ONE, FaultSpec, check_elements
-from fi_notebook.campaign.statistics import sample_size
+from fi_notebook.campaign.statistics import effective, sample_size
 from fi_notebook.campaign.worker import Bench, Job, Settings, importable, loaded, source_of, text_of
 from fi_notebook.core.fault import Elements
 from fi_notebook.core.site import Site
@@ -42,6 +44,8 @@ from fi_notebook.session import Session
 from fi_notebook.session.evaluation import Evaluate
 
 __all__ = ["Campaign"]
+
+logger = logging.getLogger("fi_notebook")
 
 
 class Campaign(Counted):
@@ -101,7 +105,7 @@ class Campaign(Counted):
         check_whole(0, seed=seed, audit=audit)
         check_above_zero(timeout=timeout)
         check_elements(elements)
-        check_sample(strategy, strata, by)
+        check_sample(strategy, strata, by, n)
         self._source = source_of(make_session)
         self._specs = FaultSpec.all_of(faults)
         self._how: dict[str, Any] = {
@@ -190,17 +194,26 @@ class Campaign(Counted):
         n = self._n
         if n is None and self._plan["strategy"] != "exhaustive":
             n = sample_size(len(self.population))
-        return planned(self.population, n, seed=self.seed, **self._plan)
+        points = planned(self.population, n, seed=self.seed, **self._plan)
+        if self._n is not None and len(points) < self._n:
+            there = counted(len(points), "possible fault")
+            logger.warning("n is %s, but there are only %s: each is tried once", self._n, there)
+        return points
 
     @cached_property
     def jobs(self) -> list[Job]:
         """The injections, from number 1."""
         row = self.bench.places.row
         sites = {row(site): site for site in self.population.sites}
-        return [
+        jobs = [
             job_of(number, sites[point.row], point, self.seed)
             for number, point in enumerate(self.points, 1)
         ]
+        if self._plan["strategy"] != "stratified":
+            return jobs
+        by = grouping(self._plan["strata"], self._plan["by"])
+        sizes = {name: len(group) for name, group in self.population.by(by).items()}
+        return in_strata(jobs, by, sizes)
 
     @property
     def strata(self) -> dict[str, int]:
@@ -235,7 +248,14 @@ class Campaign(Counted):
         jobs = self.jobs
         some = [jobs[k] for k in draw(len(jobs), tried, self.seed, "dry run")]
         seconds = _seconds_each(self.bench, some) * len(jobs)
-        return DryRun(len(self.population), len(jobs), seconds, self.bench.trials.why)
+        return DryRun(
+            population=len(self.population),
+            n=len(jobs),
+            seconds=seconds,
+            why=self.bench.trials.why,
+            draws=self.population.has_draws,
+            worth=effective(weights_of([job.place for job in jobs])),
+        )
 
     # the run
 
@@ -266,13 +286,17 @@ class Campaign(Counted):
         Raises:
             CampaignError: Other processes cannot import ``make_session``, or ``stop`` or
                 ``chunk`` can never be.
+            JournalError: The journal is of another campaign, or of another golden run.
         """
         if stop is not None:
             check_above_zero(1, stop=stop)
+            check_stop(self._plan["strategy"])
         if chunk is not None:
             check_whole(chunk=chunk)
         self._cancelled = False
         kept = Journal(journal, self._settings.campaign["key"])
+        check_resumed(journal, kept.rows, self.jobs, self.bench.environment)
+        company = Company(self.bench.environment)
         jobs = [job for job in self.jobs if job.id not in kept.rows]
         clock = Clock(len(self.jobs), list(kept.rows.values()))
         who = self.bench if executor is None else importable(self._settings, executor)
@@ -284,6 +308,7 @@ class Campaign(Counted):
         try:
             self._tell()
             for rows in carried_out(self._settings, jobs, who, chunk=size, stop=asked):
+                company.look(rows)
                 self.progress = clock.add(kept.append(rows))
                 self._tell()
                 if on_progress is not None:
@@ -320,7 +345,8 @@ class Campaign(Counted):
 def _struck(steps: int, at: Any) -> list[int]:
     """The steps of those that are replayed in which the faults strike."""
     struck = [n for n in range(steps) if n in Steps.parse(at)]
-    if not struck:
+    beyond = [last for _, last, *_ in Steps.parse(at).ranges if last is not None and last >= steps]
+    if not struck or beyond:
         replayed = f"{counted(steps, 'step')} {agreed(steps, 'are')} replayed"
         raise CampaignError(f"at is {at!r}, and {replayed}; choose one of them")
     return struck
@@ -328,7 +354,7 @@ def _struck(steps: int, at: Any) -> list[int]:
 
 def _seconds_each(bench: Bench, jobs: Sequence[Job]) -> float:
     """How long one injection takes, once the first has made ready what they share."""
-    bench.rows(jobs[:1])
+    bench.rows(jobs[:1], audit=False)
     began = time.perf_counter()
-    bench.rows(jobs)
+    bench.rows(jobs, audit=False)
     return (time.perf_counter() - began) / max(1, len(jobs))

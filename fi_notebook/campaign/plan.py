@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from fi_notebook.campaign.draws import seed_of
+from fi_notebook.campaign.draws import CampaignError, seed_of
 from fi_notebook.campaign.journal import Row
 from fi_notebook.campaign.population import Point, group_of
-from fi_notebook.campaign.results import Results
+from fi_notebook.campaign.results import Results, group_in
 from fi_notebook.campaign.specs import FaultSpec
 from fi_notebook.campaign.statistics import margin_of, sample_size
-from fi_notebook.campaign.worker import Job
+from fi_notebook.campaign.worker import Job, text_of
 from fi_notebook.core.fault import Fault
 from fi_notebook.core.site import Site
 from fi_notebook.core.steps import Steps
@@ -40,17 +41,22 @@ class DryRun:
         n: How many injections are planned.
         seconds: How long they take in one process, from a few that were tried.
         why: Why faults are replayed in full and not as slices, or ``""``.
+        draws: Whether a fault draws, so that it is another one each time.
+        worth: How many equally likely draws the ``n`` are worth: fewer where strata are unlike.
     """
 
     population: int
     n: int
     seconds: float
     why: str = ""
+    draws: bool = False
+    worth: float = math.nan
 
     @property
     def margin(self) -> float:
         """Half the width of the interval of a rate of one half (Leveugle)."""
-        return margin_of(self.n, self.population)
+        size = max(self.population, self.n + 1) if self.draws else self.population
+        return margin_of(self.n if math.isnan(self.worth) else self.worth, size)
 
     @property
     def needed(self) -> int:
@@ -63,13 +69,26 @@ class DryRun:
         wide = (
             "Every one of them is tried, so the rates among them are exact; the intervals that "
             "are shown are for more faults of the same kind."
-            if self.n >= self.population
+            if self.n >= self.population and not self.draws
             else f"A rate will be known to within ± {self.margin:.2%} at 95 % confidence; ± 5 % "
             f"needs {counted(self.needed, 'injection')}."
         )
         return (
             f"{counted(self.n, 'injection')} of {counted(self.population, 'possible fault')}, "
             f"about {self.seconds:.3g} s in one process.\n{wide}{slow}"
+        )
+
+
+def check_stop(strategy: str) -> None:
+    """Refuse a stop rule where the beginnings of a plan are no sample.
+
+    Raises:
+        CampaignError: Every fault is tried in the order of the sites.
+    """
+    if strategy == "exhaustive":
+        raise CampaignError(
+            "stop is for campaigns that draw: an exhaustive one begins with its first sites, which "
+            "say nothing of the others; choose strategy='random', or leave stop out"
         )
 
 
@@ -138,12 +157,30 @@ def job_of(number: int, site: Site, point: Point, seed: int) -> Job:
     return Job(number, str(site), point.step, fault, place)
 
 
+def in_strata(jobs: Sequence[Job], by: str, sizes: Mapping[str, int]) -> list[Job]:
+    """The injections with the stratum of each, and how many faults there are in it."""
+    strata = [group_in(job, by) for job in jobs]
+    return [
+        replace(job, place={**job.place, "stratum": name, "stratum_size": sizes[name]})
+        for job, name in zip(jobs, strata, strict=True)
+    ]
+
+
 def chunk_of(jobs: int, workers: int) -> int:
     """Large enough to be worth a task, small enough to share the work."""
     return max(1, min(_CHUNK, jobs // (8 * workers)))
 
 
 def key_of(source: str, specs: Sequence[FaultSpec], *rest: Any) -> str:
-    """What two runs must have in common to share a journal."""
-    what = [source, [repr(spec) for spec in specs], repr(rest)]
+    """What two runs must have in common to share a journal; functions by their names."""
+    what = [source, [repr(spec) for spec in specs], _named(rest)]
     return hashlib.sha256(json.dumps(what).encode()).hexdigest()[:16]
+
+
+def _named(value: Any) -> str:
+    """A value as text; that of a function has its name and no address, which no run shares."""
+    if isinstance(value, Mapping):
+        return str({name: _named(item) for name, item in value.items()})
+    if isinstance(value, (list, tuple)):
+        return str([_named(item) for item in value])
+    return str(text_of(value)) if callable(value) else repr(value)

@@ -12,7 +12,7 @@ no denominator. ``inactive`` (struck, nothing changed) is an outcome of its own.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -159,13 +159,7 @@ class Results:
     @cached_property
     def weights(self) -> list[float]:
         """For how many faults each row stands: its stratum's size by how many of it were made."""
-        made = Counter(row.place.get("stratum") for row in self.rows)
-        return [
-            row.place["stratum_size"] / made[row.place["stratum"]]
-            if "stratum" in row.place
-            else 1.0
-            for row in self.rows
-        ]
+        return weights_of([row.place for row in self.rows])
 
     def width(self, confidence: float = CONFIDENCE) -> float:
         """Width of the widest interval of any outcome's rate; 1 where nothing is known."""
@@ -231,6 +225,15 @@ def group_in(injection: Row | Job, by: str) -> str:
         return str(getattr(injection, by))
     found = injection.place.get(by)
     return "-" if found is None else str(found)
+
+
+def weights_of(places: Sequence[Mapping[str, Any]]) -> list[float]:
+    """For how many faults each injection stands, from its stratum; 1 where there are no strata."""
+    made = Counter(place.get("stratum") for place in places)
+    return [
+        place["stratum_size"] / made[place["stratum"]] if "stratum" in place else 1.0
+        for place in places
+    ]
 
 
 def _array(items: Sequence[np.ndarray]) -> np.ndarray:

@@ -25,7 +25,9 @@ STRATEGIES = ("random", "stratified", "exhaustive")
 """How points are chosen."""
 
 
-def check_sample(strategy: str, strata: str | Mapping[str, int], by: str) -> None:
+def check_sample(
+    strategy: str, strata: str | Mapping[str, int], by: str, n: int | None = None
+) -> None:
     """Refuse a sample that can never be; see `planned`.
 
     Raises:
@@ -40,6 +42,11 @@ def check_sample(strategy: str, strata: str | Mapping[str, int], by: str) -> Non
     check_group(grouping(strata, by))
     if isinstance(strata, Mapping):
         check_whole(0, **{f"strata[{name!r}]": count for name, count in strata.items()})
+        if n is not None and strategy == "stratified" and n != sum(strata.values()):
+            raise CampaignError(
+                f"strata asks for {counted(sum(strata.values()), 'injection')} and n for {n:,}; "
+                "leave n out"
+            )
 
 
 def grouping(strata: str | Mapping[str, int], by: str) -> str:

@@ -72,7 +72,9 @@ def sample_size(
     return math.ceil(population / (1 + margin**2 * (population - 1) / spread))
 
 
-def margin_of(n: int, population: int, *, confidence: float = CONFIDENCE, p: float = 0.5) -> float:
+def margin_of(
+    n: float, population: int, *, confidence: float = CONFIDENCE, p: float = 0.5
+) -> float:
     """The margin that n injections give: `sample_size` the other way round."""
     if n >= population:
         return 0.0

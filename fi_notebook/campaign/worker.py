@@ -155,8 +155,10 @@ def loaded(source: Any, argument: str = "make_session") -> Callable[..., Any]:
 
 
 def text_of(source: Any) -> Any:
-    """What a row says of a function: its name where it can be imported; None of none."""
-    return source if source is None or isinstance(source, str) else repr(source)
+    """What a row says of a function: its name, which need not be one to import; None of none."""
+    if source is None or isinstance(source, str):
+        return source
+    return f"{getattr(source, '__module__', '')}:{getattr(source, '__qualname__', source)}"
 
 
 def importable(settings: Settings, executor: Any) -> Any:
@@ -198,6 +200,8 @@ class Bench:
         keys = ("torch", "python", "machine", "deterministic")
         self.environment = {key: trace.info.get(key) for key in keys} | {
             "threads": self._threads,
+            "tolerance": str(self.trials.tolerance),
+            "loss": trace.info.get("loss"),
             "golden": fingerprint(trace),
         }
         self._audited: set[str] = set()
@@ -215,16 +219,26 @@ class Bench:
         threads: int = self.settings.campaign["threads"]
         return threads
 
-    def rows(self, jobs: Sequence[Job]) -> list[Row]:
-        """Make some injections."""
+    def rows(self, jobs: Sequence[Job], *, audit: bool = True) -> list[Row]:
+        """Make some injections.
+
+        Args:
+            jobs: The injections.
+            audit: Whether those whose turn it is are also replayed in full.
+        """
         with Settled(threads=self._threads), Guard(self.settings.timeout, self.trials) as guard:
-            return [self._row(job, guard) for job in jobs]
+            self.trials.make_ready()  # not in the time of the first injection
+            made = []
+            for job in jobs:
+                if audit:
+                    self._audit(job, guard)
+                made.append(self._row(job, guard))
+            return made
 
     def _row(self, job: Job, guard: Guard) -> Row:
         began = time.perf_counter()
         try:
             with guard.watching():
-                self._audit(job)
                 found = self.trials.run(job.fault, self._site(job.site), job.step)
         except (Overtime, SessionCancelled):
             if not guard.late:
@@ -240,13 +254,22 @@ class Bench:
             (self._sites[text],) = self.places.sites([self.places.row(text)])
         return self._sites[text]
 
-    def _audit(self, job: Job) -> None:
-        """Replay the first injection of each phase, and now and then one, in full as well."""
+    def _audit(self, job: Job, guard: Guard) -> None:
+        """Replay the first injection of each phase, and now and then one, in full as well.
+
+        One that does not end in time is no audit; its injection itself will tell.
+        """
         phase, every = str(job.place.get("phase")), self.settings.audit
         if not every or (phase in self._audited and job.id % every):
             return
         self._audited.add(phase)
-        wrong = self.trials.audit(job.fault, self._site(job.site), job.step)
+        wrong = ""
+        try:
+            with guard.watching():
+                wrong = self.trials.audit(job.fault, self._site(job.site), job.step)
+        except (Overtime, SessionCancelled):
+            if not guard.late:
+                raise
         if wrong:
             logger.warning("a slice disagrees with the replay of the step: %s", wrong)
             self.trials.slices = None
@@ -360,4 +383,5 @@ def run_chunk(settings: Settings, jobs: Sequence[Job]) -> list[Row]:
         if key not in _benches:
             _benches.clear()
             _benches[key] = Bench(settings)
+        _benches[key].settings = settings  # another run may allow another time
         return _benches[key].rows(jobs)

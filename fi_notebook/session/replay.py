@@ -98,7 +98,7 @@ class Replay:
     ) -> tuple[Run, tuple[StepResult, StepResult]]:
         """The same, with what was seen of the last step of both runs."""
         focus = _focus(self.plan, steps)
-        noise = self._noise()
+        noise = self.noise()
         self._complete()
         golden = self._golden_course(steps, focus, evaluate)
         faulty = self._course("faulty", steps, focus, evaluate, golden)
@@ -139,7 +139,7 @@ class Replay:
         )
         return run, (golden.results[-1], faulty.results[-1])
 
-    def _noise(self) -> Comparison:
+    def noise(self) -> Comparison:
         """Golden against golden, once.
 
         Raises:

@@ -156,7 +156,7 @@ class Slices:
             before=before,
             after=after,
             records=records,
-            metrics=self._metrics(found, records, ends),
+            metrics=self._metrics(found, records, ends, step),
             calls=found.calls,
             early=found.last < self.tape.last_call,
         )
@@ -173,11 +173,11 @@ class Slices:
             return None
         injection = found.injection
         site, last = (self._site_text(step, row) for row in (rows[0], rows[-1]))
-        reached = f"{counted(found.calls, 'call')} that read it"
+        reached = f"of the {counted(found.calls, 'call')} that read it, directly or not,"
+        differs = "none differs" if last == site else f"the last that differs is {last}"
         reason = (
-            f"{injection.fault} struck {site} in step {step}; of the {reached}, directly "
-            f"or not, the last that differs is {last}, and every later call and the whole update "
-            "are bit-equal to the golden run"
+            f"{injection.fault} struck {site} in step {step}; {reached} {differs}, and every later "
+            "call and the whole update are bit-equal to the golden run"
         )
         return Outcome("masked_exact", reason, step)
 
@@ -305,7 +305,11 @@ class Slices:
         return worst(self._golden[step, "result"], self._end(ends, step, "result"))
 
     def _metrics(
-        self, found: Sliced, records: tuple[StepRecord, ...], ends: Mapping[tuple[int, str], Ends]
+        self,
+        found: Sliced,
+        records: tuple[StepRecord, ...],
+        ends: Mapping[tuple[int, str], Ends],
+        step: int,
     ) -> dict[str, Any]:
         last, digests = records[-1], [f"{k}{e.digest}" for k, e in ends.items()]
         metrics: dict[str, Any] = {
@@ -314,7 +318,7 @@ class Slices:
             "golden_loss": self.records[-1].loss,
             "gradient_norm": last.gradient_norm,
             "parameter_distance": last.parameter_distance,
-            "differing": sum(map(len, found.rows.values())),
+            "differing": len(found.rows.get(step, [])),
             "calls": found.calls,
             "digest": hashlib.sha256("/".join(digests).encode()).hexdigest()[:24] if ends else "",
         }

@@ -68,7 +68,7 @@ class Trials:
         self.steps = steps
         self.why = "each is to say what detectors and ``evaluate`` make of it" if full else ""
         self._stage, self._golden = stage, golden
-        self._keeping, self._tolerance = keeping, tolerance
+        self._keeping, self.tolerance = keeping, tolerance
         self._detectors, self._full, self._evaluate = detectors, full, evaluate
         self._courses: dict[tuple[Any, ...], Any] = {}
         self.slices: Slices | None = None
@@ -82,7 +82,7 @@ class Trials:
                 self._golden,
                 steps=self.steps,
                 budget=self._keeping.budget,
-                tolerance=self._tolerance,
+                tolerance=self.tolerance,
             )
         except TapeError as error:
             self.why = str(error)
@@ -91,6 +91,27 @@ class Trials:
     def trace(self) -> Trace:
         """The golden run."""
         return self._golden.trace
+
+    def make_ready(self) -> None:
+        """Do what every replay needs once: run the golden step again, to know its noise.
+
+        Raises:
+            SessionError: The step is not repeatable.
+        """
+        if self._golden.noise is None:
+            with self._stage.running("replaying", self._golden.snapshot):
+                self._replay(FaultPlan()).noise()
+
+    def _replay(self, plan: FaultPlan) -> Replay:
+        return Replay(
+            self._stage,
+            self._golden,
+            plan,
+            self._keeping,
+            self.tolerance,
+            self._detectors,
+            courses=self._courses,
+        )
 
     def cancel(self) -> None:
         """Stop a replay that is running, from any thread."""
@@ -139,16 +160,7 @@ class Trials:
         except (FaultError, SiteError) as error:
             return _refused(f"no fault struck, so nothing was tested ({fault.id}: {error})")
         with self._stage.running("replaying", self._golden.snapshot):
-            job = Replay(
-                self._stage,
-                self._golden,
-                plan,
-                self._keeping,
-                self._tolerance,
-                self._detectors,
-                courses=self._courses,
-            )
-            run, last = job.carry_out(self.steps, self._evaluate)
+            run, last = self._replay(plan).carry_out(self.steps, self._evaluate)
         return self._lean(run, *last)
 
     def _lean(self, run: Run, golden: StepResult, faulty: StepResult) -> LeanRun:

@@ -1,0 +1,113 @@
+"""Whether rows belong together: those of a journal, of workers, and of the plan that goes on.
+
+    check_resumed(path, kept.rows, jobs, bench.environment)
+    Company(bench.environment).look(rows)     # warns once of a worker with another golden run
+
+Limits: machines of other kinds may round otherwise, so that golden runs differ in their last
+bits; only a loss that is clearly another one says that the model or its data are.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from fi_notebook.campaign.journal import JournalError, Row
+from fi_notebook.campaign.worker import Job, fault_of
+from fi_notebook.session.replay import REPEATABLE
+
+__all__ = ["Company", "check_resumed"]
+
+logger = logging.getLogger("fi_notebook")
+
+_NEW_FILE = "give the campaign that goes on another file"
+
+
+def check_resumed(
+    path: str | Path | None,
+    rows: Mapping[int, Row],
+    jobs: Sequence[Job],
+    environment: Mapping[str, Any],
+) -> None:
+    """Refuse to go on with rows that are none of this campaign.
+
+    Args:
+        path: Their journal.
+        rows: The rows by number.
+        jobs: What is planned.
+        environment: What decides here whether bits can be the same.
+
+    Raises:
+        JournalError: A row is of another injection than the plan has under its number, or was
+            made with another torch, another tolerance or another golden run.
+    """
+    for job in jobs:
+        row = rows.get(job.id)
+        if row is None:
+            continue
+        if _identity(row.site, row.step, row.seed, row.fault) != _identity(
+            job.site, job.step, job.fault.seed, fault_of(job.fault)
+        ):
+            raise JournalError(
+                f"injection {job.id} of {path} struck {row.site} in step {row.step} by "
+                f"{row.fault}, but this campaign plans {job.fault} in step {job.step} there: it has other "
+                f"sites, elements or strata; {_NEW_FILE}"
+            )
+        apart = _apart(row.environment, environment)
+        if apart:
+            raise JournalError(f"injection {job.id} of {path} was made with {apart}; {_NEW_FILE}")
+
+
+def _identity(site: str, step: int, seed: int, fault: Mapping[str, Any]) -> str:
+    """An injection as text; a journal has lists where a fault has tuples."""
+    return json.dumps([site, step, seed, fault], sort_keys=True, default=str)
+
+
+def _apart(theirs: Mapping[str, Any], mine: Mapping[str, Any]) -> str:
+    """What makes rows of two environments no sample of one campaign, in words, or ``""``."""
+    if not theirs:
+        return ""  # its worker ended before it could tell
+    for name in ("torch", "tolerance"):
+        if theirs.get(name) != mine.get(name):
+            return f"{name} {theirs.get(name)}, and here it is {mine.get(name)}"
+    before, now = theirs.get("loss"), mine.get("loss")
+    if before is None or now is None:
+        other = theirs.get("golden") != mine.get("golden")
+        return "another golden run: the model or its data changed" if other else ""
+    if math.isclose(before, now, rel_tol=REPEATABLE) or (math.isnan(before) and math.isnan(now)):
+        return ""
+    return f"a golden loss of {before:.6g}, and here it is {now:.6g}: model or data changed"
+
+
+class Company:
+    """Who makes rows of one campaign: warns once where a golden run is not that of this process.
+
+    Args:
+        environment: What decides here whether bits can be the same.
+    """
+
+    def __init__(self, environment: Mapping[str, Any]) -> None:
+        """Have seen nobody yet."""
+        self._golden = environment["golden"]
+        self._warned = False
+
+    def look(self, rows: Iterable[Row]) -> None:
+        """Look at rows that have come."""
+        others = (
+            row for row in rows if row.environment.get("golden", self._golden) != self._golden
+        )
+        odd = next(others, None)
+        if odd is None or self._warned:
+            return
+        self._warned = True
+        logger.warning(
+            "injection %d was made on another golden run than that of this process (loss %s on "
+            "%s): rates mix the two; make_session must give the same model and data everywhere",
+            odd.id,
+            odd.environment.get("loss"),
+            odd.environment.get("machine"),
+        )
