@@ -169,7 +169,9 @@ class Results:
     def to_pandas(self) -> pd.DataFrame:
         """One line per row; numbers that are NaN stay.
 
-        ``way`` is ``slice`` or ``replay``, ``early`` whether it ended before the step did.
+        ``weight`` is for how many faults a row stands where strata differ (`statistics.rates`),
+        ``golden`` the golden run that it was made on; ``differing`` counts outputs of the struck
+        step. ``way`` is ``slice`` or ``replay``, ``early`` whether it ended before the step did.
         ``detected_by``, ``detected_step`` and ``mechanisms`` say which detectors caught it, when
         first, and of what its error died; of rows of a campaign that is not ``full`` nothing,
         since a slice takes no statistics of calls.
@@ -177,7 +179,8 @@ class Results:
         Raises:
             ModuleNotFoundError: pandas is not installed.
         """
-        return pandas().DataFrame([flat(row) for row in self.rows])
+        rows = zip(self.rows, self.weights, strict=True)
+        return pandas().DataFrame([flat(row) | {"weight": weight} for row, weight in rows])
 
     def rates_to_pandas(self, by: str = "all", confidence: float = CONFIDENCE) -> pd.DataFrame:
         """`rates` as a table.
@@ -197,14 +200,10 @@ class Results:
         rows = self.rows
         losses = [row.metrics.get("losses") or [row.metrics.get("loss")] for row in rows]
         return {
-            "outcome": np.asarray(self.outcomes, dtype=object),
-            "layer": np.asarray(self.groups("layer"), dtype=object),
-            "phase": np.asarray(self.groups("phase"), dtype=object),
-            "op": np.asarray(self.groups("op"), dtype=object),
-            "field": np.asarray(self.groups("field"), dtype=object),
+            **{by: np.asarray(self.groups(by), dtype=object) for by in BY},
+            "weight": np.asarray(self.weights),
             "bit": np.asarray([_whole(row.place.get("bit")) for row in rows], dtype=np.int64),
             "order": np.asarray([_whole(row.place.get("order")) for row in rows], dtype=np.int64),
-            "site": np.asarray([row.site for row in rows], dtype=object),
             "losses": _array([np.asarray(items, dtype=float) for items in losses]),
         }
 
@@ -250,6 +249,7 @@ def _whole(value: Any) -> int:
 
 def flat(row: Row) -> dict[str, Any]:
     """A row as one line of a table."""
+    elements = row.fault.get("elements")
     return {
         "id": row.id,
         "site": row.site,
@@ -258,16 +258,20 @@ def flat(row: Row) -> dict[str, Any]:
         "bit": row.place.get("bit"),
         "field": row.place.get("field"),
         "elements": str(row.fault.get("elements")),
+        "element": elements.get("index") if isinstance(elements, Mapping) else None,
+        "scope": row.fault.get("scope"),
         "parameters": str(row.fault.get("parameters")),
         "step": row.step,
         "seed": row.seed,
         "outcome": row.outcome,
+        "outcome_step": row.outcome_step,
         "masked": row.outcome in _MASKED,
         "reason": row.reason,
         **{name: value for name, value in row.metrics.items() if name != "losses"},
         "way": row.way,
         "early": row.early,
         "seconds": row.seconds,
+        **{name: row.environment.get(name) for name in ("torch", "machine", "golden")},
         **_seen(row),
     }
 

@@ -54,8 +54,8 @@ def check_resumed(
         ):
             raise JournalError(
                 f"injection {job.id} of {path} struck {row.site} in step {row.step} by "
-                f"{row.fault}, but this campaign plans {job.fault} in step {job.step} there: it has other "
-                f"sites, elements or strata; {_NEW_FILE}"
+                f"{row.fault}, but this campaign plans {job.fault} in step {job.step}: it has "
+                f"other sites, elements or strata; {_NEW_FILE}"
             )
         apart = _apart(row.environment, environment)
         if apart:

@@ -278,10 +278,6 @@ class Slices:
             ),
         )
 
-    def has_loss(self, step: int) -> bool:
-        """Whether a step has a loss; else what it returned is judged."""
-        return LookKey(step, "loss", "loss") in self.tape.looks
-
     @cached_property
     def _result(self) -> torch.Tensor | None:
         return self.result_of(self.steps - 1)

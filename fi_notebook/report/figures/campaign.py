@@ -117,13 +117,18 @@ def outcomes(columns: Columns, by: str = "layer", *, dark: bool = False) -> go.F
     order = np.argsort(columns["order"][kept], kind="stable")
     groups = list(dict.fromkeys(columns[by][kept][order]))
     counts = [int((columns[by][kept] == group).sum()) for group in groups]
-    names = [f"{short(group)} ({count})" for group, count in zip(groups, counts, strict=True)]
+    weights = columns.get("weight", np.ones(len(kept)))
+    worth = [float(weights[kept & (columns[by] == group)].sum()) for group in groups]
+    names = [f"{short(str(g))} ({count})" for g, count in zip(groups, counts, strict=True)]
     figure = go.Figure()
     for name in OUTCOMES:
         mine = kept & (columns["outcome"] == name)
         if not mine.any():
             continue
-        shares = [int((columns[by][mine] == g).sum()) / n for g, n in zip(groups, counts)]
+        shares = [
+            float(weights[mine & (columns[by] == group)].sum()) / whole
+            for group, whole in zip(groups, worth, strict=True)
+        ]
         figure.add_bar(
             y=names,
             x=shares,
