@@ -135,7 +135,7 @@ def preview(tensor: torch.Tensor, fault: Fault, site: Site) -> dict[str, Any]:
     if faults.get(fault.model).kind != "value":
         return {"note": f"{fault.model} needs the running call; press Replay to see what it does"}
     step = fault.steps.first or 0
-    identity = (fault.id, 0, step, site.op, site.call, site.output, site.index)
+    identity = faults.firing(fault, site, step)
     draws = faults.generator(fault.seed, *identity, device=tensor.device)
     corruption = faults.corrupt(tensor, fault.model, fault.parameters, fault.elements, draws)
     changes = corruption.changes(tuple(tensor.shape), limit=_MARKED)
