@@ -1,6 +1,6 @@
 """A faulty run as a slice of the tape: only what the fault reaches is carried out again.
 
-    found = run_slice(tape, fault)
+    found = run_slice(tape, fault, site, step)
     found.rows              sites whose bits differ from the golden run
     found.looks             loss, gradients, parameters … where they differ
 

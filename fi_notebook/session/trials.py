@@ -1,8 +1,8 @@
 """Trying many faults on one golden run, each as fast as it can be shown for certain.
 
     trials = session.trials(steps=1)
-    found = trials.run(fault)          # a slice of the tape, else a replay of the step
-    trials.audit(fault)                # both, and "" where they agree
+    found = trials.run(fault, site, step)   # a slice of the tape, else a replay of the step
+    trials.audit(fault, site, step)         # both, and "" where they agree
 
 The session's own plan and runs stay as they are.
 

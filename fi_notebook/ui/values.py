@@ -2,7 +2,7 @@
 
     window(tensor, around=[2, 0, 3])   {"grid": [...], "facets": 8, "rows": 4, "cols": 4, …}
     element(tensor, [2, 0, 3])         {"index": [2, 0, 3], "value": -0.31, "bits": "be9eb852"}
-    preview(tensor, fault)             what a fault would change, without running anything
+    preview(tensor, fault, site)       what a fault would change, without running anything
 
 A window shows planes of the last two axes side by side, one for each position of the axis
 before; a vector goes over several lines. Only what is shown leaves the device: at most
