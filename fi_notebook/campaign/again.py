@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from fi_notebook.core.site import Site
 from fi_notebook.core.steps import Steps
 from fi_notebook.engine.settled import Settled
 from fi_notebook.errors import did_you_mean
-from fi_notebook.session import Session
+from fi_notebook.session import FaultWarning, Session
 from fi_notebook.session.evaluation import Evaluate
 
 __all__ = ["again", "from_file", "opened"]
@@ -88,7 +89,9 @@ def opened(
     with Settled(seed=campaign["seed"], threads=campaign["threads"]):
         session = (make_session or loaded(campaign["make_session"]))()
         session.trace()
-        session.load_plan(session.plan.with_fault(fault_of_row(row)))  # as it was: not anchored
+        with warnings.catch_warnings():  # what it is of a later step is no news
+            warnings.simplefilter("ignore", FaultWarning)
+            session.load_plan(session.plan.with_fault(fault_of_row(row)))  # so not anchored
         named = campaign.get("evaluate")
         if evaluate is None and named is not None:
             evaluate = loaded(named, "evaluate")

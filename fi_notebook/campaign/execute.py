@@ -1,6 +1,6 @@
 """Handing injections to an executor, and what becomes of those whose worker dies.
 
-    for rows in carried_out(settings, jobs, executor, chunk=25):
+    for rows in carried_out(settings, jobs, executor, chunk=25, stop=lambda: False):
         journal.append(rows)
 
 Any `concurrent.futures.Executor` will do: processes, or Dask's

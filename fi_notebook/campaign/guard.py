@@ -5,8 +5,8 @@
             …                       # Overtime is raised here when the time is over
 
 First the replay is cancelled, which stops it at its next call; if there is none, an
-exception is raised in its thread; if that does not help either, a worker process ends
-itself (the campaign then counts the injection as a crash).
+exception is raised in its thread, but not while it puts everything back; if that does not
+help either, a worker process ends itself (the campaign then counts the injection as a crash).
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ import multiprocessing
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from multiprocessing import connection
 from typing import Protocol
 
@@ -35,10 +36,13 @@ class Overtime(BaseException):
 
 
 class Stoppable(Protocol):
-    """What can be stopped between two calls."""
+    """What can be stopped between two calls, or anywhere."""
 
     def cancel(self) -> None:
         """Stop at the next call."""
+
+    def interrupt(self, raise_in_it: Callable[[], object]) -> bool:
+        """Raise an exception where it runs, or say that this is no moment for it."""
 
 
 class Guard:
@@ -55,7 +59,7 @@ class Guard:
         self._timeout, self._running, self._grace = timeout, running, grace
         self._lock, self._wake = threading.Lock(), threading.Event()
         self._deadline: float | None = None
-        self._level = 0
+        self._level, self._raised = 0, False
         self._target = 0
         self._over = False
         self._thread = threading.Thread(target=self._watch, name="campaign guard", daemon=True)
@@ -80,13 +84,14 @@ class Guard:
             Overtime: It took longer.
         """
         with self._lock:
-            self._deadline, self._level = time.monotonic() + self._timeout, 0
+            self._deadline = time.monotonic() + self._timeout
+            self._level, self._raised = 0, False
         try:
             yield
         finally:
             with self._lock:
                 self._deadline = None
-                if self._level > 1:
+                if self._raised:
                     _raise_in(self._target, None)  # what was not delivered yet
 
     @property
@@ -104,14 +109,14 @@ class Guard:
                     self._stop()
 
     def _stop(self) -> None:
-        """The next harder way."""
+        """The next harder way; where there is none, the exception is tried until it is raised."""
         self._level += 1
         if self._level == 1:
             self._running.cancel()
-        elif self._level == 2:
-            _raise_in(self._target, Overtime)
-        elif multiprocessing.parent_process() is not None:
+        elif self._level > 2 and multiprocessing.parent_process() is not None:
             os._exit(EXIT_CODE)
+        elif not self._raised:
+            self._raised = self._running.interrupt(partial(_raise_in, self._target, Overtime))
 
 
 def _raise_in(thread: int, error: type[BaseException] | None) -> None:

@@ -1,6 +1,6 @@
 """The population of a campaign: every fault that it may try.
 
-    population = Population.of(trace, sites="relu", specs=[FaultSpec("bitflip")])
+    population = Population.of(Places(trace), sites="relu", specs=[FaultSpec("bitflip")])
     len(population)                 bits × elements × sites × steps
     population[417]                 one fault at one place
 

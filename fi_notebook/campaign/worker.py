@@ -19,7 +19,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import NoneType
 from typing import Any
 
@@ -246,8 +246,7 @@ class Bench:
             reason = f"it did not end within {self.settings.timeout:g} s, and was stopped"
             return crashed(self.settings, job, reason, self.environment)
         row = _row_of(self.settings, job, self.environment, found)
-        object.__setattr__(row, "seconds", time.perf_counter() - began)
-        return row
+        return replace(row, seconds=time.perf_counter() - began)
 
     def _site(self, text: str) -> Site:
         if text not in self._sites:

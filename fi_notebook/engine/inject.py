@@ -176,11 +176,9 @@ class Striker:
         """The generator of a fault's draws at one output."""
         return faults.generator(fault.seed, *self._identity(fault, call, output), device=device)
 
-    def _identity(self, fault: Fault, call: Call, output: Output) -> tuple[Any, ...]:
-        """What tells a firing from every other; all ranks draw alike for all ranks."""
-        rank = -1 if fault.model == "wrong_reduction" else self.rank
-        place = (call.op, call.number, output.output, output.index)
-        return (fault.id, rank, max(call.step, 0), *place)
+    def _identity(self, fault: Fault, call: Call, output: Output) -> tuple[object, ...]:
+        site = Site(call.op, call.number, output.output, output.index)
+        return faults.firing(fault, site, max(call.step, 0), rank=self.rank)
 
     def _strike(self, aim: Aim, call: Call, output: Output, result: Any) -> Any:
         """Strike one output, and give the result as others shall see it."""

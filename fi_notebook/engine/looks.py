@@ -1,6 +1,6 @@
 """What is looked at of each output: statistics, hash, value, distance from the golden run.
 
-    looks = Looks(model, statistics=True, store=ValueStore(budget))
+    looks = Looks(model, statistics=True, store=ValueStore(budget), golden=None)
     looks.look(key, output, read, bare=False)      # once for each output, in order
     looks.columns(); looks.hashes()                # one entry per output
 

@@ -1,6 +1,6 @@
 """A faulty run as a slice of the tape: only what the fault reaches is carried out again.
 
-    found = run_slice(tape, fault)
+    found = run_slice(tape, fault, site, step)
     found.rows              sites whose bits differ from the golden run
     found.looks             loss, gradients, parameters … where they differ
 
@@ -324,7 +324,7 @@ def _struck(
     flip = faults.flip_one(tensor, bit, index) if type(bit) is type(index) is int else None
     if flip is not None:
         return flip.before, flip.after, 1, flip.undo  # a flipped bit is never the same
-    identity = (fault.id, 0, step, site.op, site.call, site.output, site.index)
+    identity = faults.firing(fault, site, step)
     generator = faults.generator(fault.seed, *identity, device=tensor.device)
     try:
         corruption = faults.corrupt(

@@ -248,12 +248,10 @@ class StoredStriker:
             if (fault.id, name) in self._struck[1]:
                 return
             self._struck[1].add((fault.id, name))
-        batch = self._watch.clock.micro_batch
-        later = (batch,) if batch > 0 else ()
-        identity = (fault.id, self._striker.rank, step, kind, name, *later)
+        site, batch = stored_site(kind, name, module, tensor), self._watch.clock.micro_batch
+        identity = faults.firing(fault, site, step, rank=self._striker.rank, micro_batch=batch)
         if not aim.armed or not faults.comes_up(fault.probability, fault.seed, *identity):
             return
-        site = stored_site(kind, name, module, tensor)
         generator = faults.generator(fault.seed, *identity, device=tensor.device)
         hit = self._striker.strike(
             aim,

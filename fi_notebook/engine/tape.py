@@ -1,7 +1,9 @@
 """A step as a tape: every call with what it read and wrote, to be carried out again alone.
 
-    tape = record_tape(setup, steps=1, budget=2 << 30)     # see `engine.tape_recorder`
-    Slice(tape).strike(fault)                              # see `engine.slice`
+    tape = record_tape(setup, steps=1, budget=2 << 30, optimizer_begins=adopt)
+    found = run_slice(tape, fault, site, step)
+
+It is written by `engine.tape_recorder` and read by `engine.slice`.
 
 A tape knows the memory of a step as *versions*: each storage (all views of one piece of
 memory) has its bits after each call that wrote it. With them, a call can be carried out

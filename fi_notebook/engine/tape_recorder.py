@@ -1,6 +1,6 @@
 """Writing a tape: an observer that saves the bits of every storage as they change.
 
-    tape = record_tape(setup, steps=1, budget=2 << 30)
+    tape = record_tape(setup, steps=1, budget=2 << 30, optimizer_begins=adopt)
 
 What a call writes is what its schema says, and beyond that whatever changed: before a
 call its inputs are compared with the last bits that were seen of them, after it again.

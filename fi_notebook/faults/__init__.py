@@ -38,7 +38,7 @@ from fi_notebook.faults.registry import (
     register,
     unregister,
 )
-from fi_notebook.faults.seeds import comes_up, generator
+from fi_notebook.faults.seeds import comes_up, firing, generator
 from fi_notebook.faults.tensors import materialised, overlaps, refusal
 
 __all__ = [
@@ -59,6 +59,7 @@ __all__ = [
     "draws",
     "describe_bit",
     "elements",
+    "firing",
     "flip_one",
     "generator",
     "get",

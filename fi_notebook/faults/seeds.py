@@ -1,6 +1,7 @@
 """Generators whose draws depend on what a fault *is*, never on what was drawn before.
 
-    generator(7, "f1", rank, step, call, output)
+    identity = firing(fault, site, step, rank=rank)
+    generator(fault.seed, *identity)
 
 gives the same numbers in any order of calls and in any process, and leaves the
 global generators alone. Draws of different devices differ, as torch's do.
@@ -13,7 +14,32 @@ import json
 
 import torch
 
-__all__ = ["comes_up", "generator"]
+from fi_notebook.core.fault import Fault
+from fi_notebook.core.site import Site
+
+__all__ = ["comes_up", "firing", "generator"]
+
+
+def firing(
+    fault: Fault, site: Site, step: int, *, rank: int = 0, micro_batch: int = 0
+) -> tuple[object, ...]:
+    """What tells a firing from every other: the identity that seeds its draws.
+
+    Args:
+        fault: The fault.
+        site: Where it strikes; only what identifies it counts.
+        step: The step, from 0.
+        rank: Rank of this process; of a fault that all ranks make together none counts.
+        micro_batch: Root forward of the step, from 0; counts for stored tensors alone, since a
+            call has a number of its own.
+
+    Returns:
+        What `generator` and `comes_up` take.
+    """
+    who = (fault.id, -1 if fault.model == "wrong_reduction" else rank, step)
+    if site.kind == "call":
+        return (*who, site.op, site.call, site.output, site.index)
+    return (*who, site.kind, site.op, *([micro_batch] if micro_batch > 0 else []))
 
 
 def generator(seed: int, *identity: object, device: torch.device | str = "cpu") -> torch.Generator:

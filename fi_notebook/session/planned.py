@@ -189,8 +189,12 @@ class Planned:
         Raises:
             PlanError: It cannot be read; names the place in it.
             SiteError: A module or phase of it does not exist in this model.
+            FaultError: A model, a parameter or the elements of a fault can never be.
+
+        Warns:
+            FaultWarning: The golden run made no such call; it may stay ``not_injected``.
         """
-        return self._book.load(source, self.model)
+        return self._book.load(source, self.model, self.golden)
 
     def undo(self) -> FaultPlan:
         """Take back the last change of the plan, if there is one."""

@@ -58,24 +58,31 @@ class PlanBook:
         Warns:
             FaultWarning: The golden run made no such call.
         """
-        arming.check_filters(fault, model)
-        if golden is not None:
-            warning = arming.check_fault(fault, golden)
-            if warning:
-                warnings.warn(f"{fault.id}: {warning}", FaultWarning, stacklevel=4)
-            headless = arming.unlike_headless(fault, golden)
-            if headless:
-                logger.warning("%s: %s", fault.id, headless)
-            if fault.anchor is None:
-                fault = replace(fault, anchor=arming.anchored(fault, golden))
+        _warn(_checked(fault, model, golden))
+        if golden is not None and fault.anchor is None:
+            fault = replace(fault, anchor=arming.anchored(fault, golden))
         self.put(self.plan.with_fault(fault))
         return fault
 
-    def load(self, source: Any, model: nn.Module) -> FaultPlan:
-        """Put a whole plan in place of this one, from a plan, a path or a mapping."""
-        plan = source if isinstance(source, FaultPlan) else FaultPlan.load(source)
-        for fault in plan:
-            arming.check_filters(fault, model)
+    def load(self, source: Any, model: nn.Module, golden: Trace | None) -> FaultPlan:
+        """Put a whole plan in place of this one; its faults are checked, and stay as they are.
+
+        Args:
+            source: A plan, a path, or a mapping.
+            model: The model whose modules the faults may name.
+            golden: The golden run that they are judged against, if there is one.
+
+        Raises:
+            PlanError: It cannot be read.
+            SiteError: A module, phase or line of a fault that cannot be.
+            FaultError: A model, parameter or elements of a fault that cannot be.
+
+        Warns:
+            FaultWarning: The golden run made no such call.
+        """
+        plan = FaultPlan.load(source)
+        for said in [_checked(fault, model, golden) for fault in plan]:
+            _warn(said, above=3)
         self.put(plan)
         return plan
 
@@ -129,3 +136,20 @@ class PlanBook:
         """The first of ``f1``, ``f2``, … that no fault has."""
         taken = {fault.id for fault in self.plan}
         return next(f"f{n}" for n in range(1, len(self.plan) + 2) if f"f{n}" not in taken)
+
+
+def _checked(fault: Fault, model: nn.Module, golden: Trace | None) -> str:
+    """Judge a fault as far as it can be judged; what the golden run did not make, or ``""``."""
+    arming.check_filters(fault, model)
+    if golden is None:
+        return ""
+    warning, headless = arming.check_fault(fault, golden), arming.unlike_headless(fault, golden)
+    if headless:
+        logger.warning("%s: %s", fault.id, headless)
+    return f"{fault.id}: {warning}" if warning else ""
+
+
+def _warn(said: str, above: int = 4) -> None:
+    """Warn at the line of the person who called a session, so many calls above this one."""
+    if said:
+        warnings.warn(said, FaultWarning, stacklevel=above + 1)

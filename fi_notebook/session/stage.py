@@ -52,6 +52,7 @@ class Stage:
         self._state = _checked(state)
         self._snapshots: list[Snapshot] = []
         self._schedulers: WeakSet[LRScheduler] = WeakSet()
+        self._lock, self._restoring = threading.Lock(), False
         self._thread, self._surroundings = threading.current_thread(), Surroundings.of_thread()
 
     @contextmanager
@@ -83,10 +84,34 @@ class Stage:
                 raise
             finally:
                 self._snapshots = []
-                try:
-                    snapshot.restore()
-                finally:
-                    self.events.tell("state", state="idle")
+                self._restore(snapshot)
+
+    def _restore(self, snapshot: Snapshot) -> None:
+        """Put everything back, though another thread wants to interrupt this one."""
+        try:
+            with self._lock:
+                self._restoring = True
+            _hear()
+        finally:
+            try:
+                snapshot.restore()
+            finally:
+                self._restoring = False
+                self.events.tell("state", state="idle")
+
+    def interrupt(self, raise_in_it: Callable[[], object]) -> bool:
+        """Raise an exception in the thread that runs, but not while it puts everything back.
+
+        Args:
+            raise_in_it: What raises it; called at once or not at all.
+
+        Returns:
+            Whether it was called.
+        """
+        with self._lock:
+            if not self._restoring:
+                raise_in_it()
+            return not self._restoring
 
     def _settings(self, name: str) -> AbstractContextManager[None]:
         """Those of the thread that made the session, as they were at its last trace."""
@@ -120,6 +145,10 @@ class Stage:
         told = Progress(self.events, run, steps, calls, self.setup.interrupts)
         told.step = step
         return told
+
+
+def _hear() -> None:
+    """A call, in which Python raises what another thread has asked it to raise in this one."""
 
 
 def _checked(state: object) -> tuple[Any, ...]:

@@ -1,8 +1,8 @@
 """Trying many faults on one golden run, each as fast as it can be shown for certain.
 
     trials = session.trials(steps=1)
-    found = trials.run(fault)          # a slice of the tape, else a replay of the step
-    trials.audit(fault)                # both, and "" where they agree
+    found = trials.run(fault, site, step)   # a slice of the tape, else a replay of the step
+    trials.audit(fault, site, step)         # both, and "" where they agree
 
 The session's own plan and runs stay as they are.
 
@@ -11,7 +11,7 @@ Limits: where a step cannot be a tape (``trials.why`` says why), every fault is 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -116,6 +116,17 @@ class Trials:
     def cancel(self) -> None:
         """Stop a replay that is running, from any thread."""
         self._stage.events.stop.set()
+
+    def interrupt(self, raise_in_it: Callable[[], object]) -> bool:
+        """Raise an exception in the thread of a trial, but not while it puts everything back.
+
+        Args:
+            raise_in_it: What raises it; called at once or not at all.
+
+        Returns:
+            Whether it was called.
+        """
+        return self._stage.interrupt(raise_in_it)
 
     def run(self, fault: Fault, site: Site, step: int) -> LeanRun:
         """Try one fault: as a slice, else as a replay.

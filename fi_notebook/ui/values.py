@@ -2,7 +2,7 @@
 
     window(tensor, around=[2, 0, 3])   {"grid": [...], "facets": 8, "rows": 4, "cols": 4, …}
     element(tensor, [2, 0, 3])         {"index": [2, 0, 3], "value": -0.31, "bits": "be9eb852"}
-    preview(tensor, fault)             what a fault would change, without running anything
+    preview(tensor, fault, site)       what a fault would change, without running anything
 
 A window shows planes of the last two axes side by side, one for each position of the axis
 before; a vector goes over several lines. Only what is shown leaves the device: at most
@@ -135,7 +135,7 @@ def preview(tensor: torch.Tensor, fault: Fault, site: Site) -> dict[str, Any]:
     if faults.get(fault.model).kind != "value":
         return {"note": f"{fault.model} needs the running call; press Replay to see what it does"}
     step = fault.steps.first or 0
-    identity = (fault.id, 0, step, site.op, site.call, site.output, site.index)
+    identity = faults.firing(fault, site, step)
     draws = faults.generator(fault.seed, *identity, device=tensor.device)
     corruption = faults.corrupt(tensor, fault.model, fault.parameters, fault.elements, draws)
     changes = corruption.changes(tuple(tensor.shape), limit=_MARKED)

@@ -246,11 +246,39 @@ def test_a_loop_without_calls_is_stopped_too() -> None:
         def cancel(self) -> None:
             """Nothing runs that could be cancelled."""
 
+        def interrupt(self, raise_in_it: Callable[[], object]) -> bool:
+            """Anywhere."""
+            raise_in_it()
+            return True
+
     with Guard(0.2, Nobody(), grace=0.2) as guard:
         with pytest.raises(Overtime), guard.watching():
             _forever()
         with guard.watching():
             assert threading.current_thread() is threading.main_thread()
+
+
+def test_what_is_put_back_is_not_interrupted() -> None:
+    """The exception waits until everything is as it was, and comes then."""
+    asked: list[bool] = []
+
+    class Restoring:
+        def cancel(self) -> None:
+            """It is too late for that."""
+
+        def interrupt(self, raise_in_it: Callable[[], object]) -> bool:
+            """Not the first two times."""
+            asked.append(len(asked) == 2)
+            if asked[-1]:
+                raise_in_it()
+            return asked[-1]
+
+    with Guard(0.05, Restoring(), grace=0.05) as guard:
+        with pytest.raises(Overtime), guard.watching():
+            _forever()
+        with guard.watching():
+            assert not guard.late
+    assert asked == [False, False, True]
 
 
 def test_a_fault_that_kills_its_worker_is_a_crash_with_the_reason() -> None:

@@ -9,6 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fi_notebook import faults
+from fi_notebook.core.fault import Fault
+from fi_notebook.core.site import Site
 
 
 def draw(*identity: object) -> list[int]:
@@ -35,6 +37,19 @@ def test_these_draws_never_change() -> None:
     digest = hashlib.sha256(b'[7, "f1", 0]').digest()
     seed = int.from_bytes(digest[:8], "big") >> 1
     assert faults.generator(7, "f1", 0).initial_seed() == seed == 5911582245396338648
+
+
+def test_the_identity_of_a_firing_never_changes() -> None:
+    """A saved plan strikes the same elements in every version, whoever asks for them."""
+    site = Site("mm", 3, 0, 2, overload="default", phase="forward")
+    stored = Site("fc.weight", kind="param")
+    fault = Fault("f1", site.target, "random")
+    assert faults.firing(fault, site, 4) == ("f1", 0, 4, "mm", 3, 0, 2)
+    assert faults.firing(fault, site, 4, rank=1, micro_batch=2) == ("f1", 1, 4, "mm", 3, 0, 2)
+    assert faults.firing(fault, stored, 4) == ("f1", 0, 4, "param", "fc.weight")
+    assert faults.firing(fault, stored, 4, micro_batch=2) == ("f1", 0, 4, "param", "fc.weight", 2)
+    together = Fault("f1", site.target, "wrong_reduction")
+    assert faults.firing(together, site, 4, rank=1) == ("f1", -1, 4, "mm", 3, 0, 2)
 
 
 def test_the_global_generator_does_not_move() -> None:

@@ -263,6 +263,27 @@ def test_what_the_golden_run_did_not_make_is_a_warning(net: Net) -> None:
     assert run.status("f1") == "not injected"
 
 
+def test_a_plan_is_judged_as_its_faults_are_when_armed(net: Net) -> None:
+    """Warned of at the line that loads it, and refused whole; its faults stay as they are."""
+    plan = {
+        "version": 2,
+        "faults": [
+            {"id": "f1", "target": "addmm*9:0", "model": "zero"},
+            {"id": "f2", "target": "addmm*1:0", "model": "zero"},
+        ],
+    }
+    session = net.session()
+    session.trace()
+    with pytest.warns(FaultWarning, match="f1: asked for call 9 of addmm, 2 were made") as warned:
+        loaded = session.load_plan(plan)
+    assert [each.filename for each in warned] == [__file__]
+    assert [fault.anchor for fault in loaded] == [None, None]
+    bad = {"target": "addmm*1:0", "model": "zero", "elements": {"row": 99}, "steps": 0}
+    with pytest.raises(FaultError, match="row"):
+        session.load_plan({"version": 2, "faults": [bad]})
+    assert session.plan == loaded
+
+
 @pytest.mark.filterwarnings("ignore::fi_notebook.session.FaultWarning")
 def test_every_fault_that_did_not_fire_says_why(net: Net) -> None:
     """The reason is that of the step in which the fault was due."""

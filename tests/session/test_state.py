@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import io
 import threading
 from collections.abc import Callable
@@ -13,6 +14,7 @@ import torch
 from torch import Tensor, nn, optim
 from torch.optim import lr_scheduler
 
+from fi_notebook.engine.snapshot import Snapshot
 from fi_notebook.session import Session
 from tests.models import Case, mlp
 
@@ -180,3 +182,37 @@ def test_the_case_itself_runs_in_float32() -> None:
     case: Case = mlp()
     trace = Session(case.step, model=case.model, optimizer=case.optimizer).trace()
     assert {site.dtype for site in trace.find("addmm")} == {"float32"}
+
+
+def test_nothing_is_interrupted_while_it_is_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever would raise an exception in the thread of a run is refused then, and only then."""
+    case, raised, restore = mlp(), list[str](), Snapshot.restore
+    session = Session(case.step, model=case.model, optimizer=case.optimizer)
+
+    def asked_meanwhile(snapshot: Snapshot) -> None:
+        assert not session._stage.interrupt(lambda: raised.append("meanwhile"))
+        restore(snapshot)
+
+    monkeypatch.setattr(Snapshot, "restore", asked_meanwhile)
+    session.trace()
+    assert session._stage.interrupt(lambda: raised.append("after"))
+    assert raised == ["after"]
+
+
+def test_what_was_raised_just_before_it_is_put_back_leaves_nothing_changed() -> None:
+    """The exception of another thread comes before the restoring, which is made whole."""
+    case = mlp()
+    session = Session(case.step, model=case.model, optimizer=case.optimizer)
+    weight = next(case.model.parameters())
+    before = weight.detach().clone()
+
+    def strike() -> None:
+        with session._stage.running("tracing"), torch.no_grad():
+            weight.add_(1)
+            raised = ctypes.py_object(KeyError)
+            me = ctypes.c_ulong(threading.get_ident())
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(me, raised)
+
+    with pytest.raises(KeyError):
+        strike()
+    assert torch.equal(weight, before)
