@@ -20,9 +20,7 @@ from fi_notebook.campaign.results import Results, group_in
 from fi_notebook.campaign.specs import FaultSpec
 from fi_notebook.campaign.statistics import margin_of, sample_size
 from fi_notebook.campaign.worker import Job, text_of
-from fi_notebook.core.fault import Fault
 from fi_notebook.core.site import Site
-from fi_notebook.core.steps import Steps
 from fi_notebook.core.words import counted
 
 __all__ = ["DryRun", "Stop", "chunk_of", "job_of", "key_of"]
@@ -140,17 +138,7 @@ class Stop:
 
 def job_of(number: int, site: Site, point: Point, seed: int) -> Job:
     """The injection of a point."""
-    spec = point.spec
-    fault = Fault(
-        id="f1",
-        target=site.target,
-        model=spec.model,
-        parameters=point.parameters,
-        elements=point.elements,
-        steps=Steps.parse(point.step),
-        seed=seed_of(seed, number),
-        scope=spec.scope,
-    )
+    fault = point.fault(site, seed_of(seed, number))
     names = ("layer", "phase", "op", "field", "model")
     place: dict[str, Any] = {name: group_of(name, site, point) for name in names}
     place |= {"bit": point.bit, "dtype": site.dtype, "order": point.row}

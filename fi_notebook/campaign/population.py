@@ -26,10 +26,11 @@ from fi_notebook import faults
 from fi_notebook.campaign.draws import CampaignError, draw
 from fi_notebook.campaign.places import Places
 from fi_notebook.campaign.specs import ONE, FaultSpec
-from fi_notebook.core.fault import Elements
+from fi_notebook.core.fault import Elements, Fault
 from fi_notebook.core.site import Site
+from fi_notebook.core.steps import Steps
 from fi_notebook.core.words import counted
-from fi_notebook.engine.arming import check_contribution
+from fi_notebook.engine.arming import check_contribution, check_fault
 from fi_notebook.errors import FaultError, did_you_mean
 
 __all__ = [
@@ -70,6 +71,19 @@ class Point:
     def elements(self) -> Any:
         """The elements of its fault."""
         return self.spec.elements if self.element is None else {"index": self.element}
+
+    def fault(self, site: Site, seed: int = 0) -> Fault:
+        """Its fault, at the site of its row."""
+        return Fault(
+            id="f1",
+            target=site.target,
+            model=self.spec.model,
+            parameters=self.parameters,
+            elements=self.elements,
+            steps=Steps.parse(self.step),
+            seed=seed,
+            scope=self.spec.scope,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +187,8 @@ class Population:
                 wanted = elements if spec.elements is None else spec.elements
                 try:
                     block = _block(row, site, spec, wanted, steps[0], seed)
+                    if faults.get(spec.model).kind == "call":  # it may need what no value tells
+                        check_fault(block.point(0).fault(site), places.trace)
                 except FaultError as error:
                     refusals.append(f"{site}: {error}")
                     continue

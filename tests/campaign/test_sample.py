@@ -136,3 +136,12 @@ def test_stored_tensors_are_places_after_those_of_the_trace() -> None:
         Population.of(places, sites="state:0.weight.exp_avg")
     with pytest.raises(SiteError):
         places.row("param:9.weight")
+
+
+def test_call_models_are_tried_where_they_can_strike(trace: Trace) -> None:
+    """``duplicate`` needs a call that writes an argument: of relu and addcdiv_ the latter alone."""
+    places, spec = Places(trace), FaultSpec.of("duplicate")
+    found = Population.of(places, sites=["relu", "addcdiv_"], specs=[spec])
+    assert {site.op for site in found.sites} == {"addcdiv_"}
+    with pytest.raises(CampaignError, match="writes none"):
+        Population.of(places, sites="relu", specs=[spec])
