@@ -1,6 +1,11 @@
 import assert from "node:assert/strict";
-import { test } from "node:test";
+import { afterEach, beforeEach, mock, test } from "node:test";
+import { stateText } from "../../fi_notebook/assets/explorer/foot.js";
 import { Store } from "../../fi_notebook/assets/explorer/store.js";
+import { trace } from "./step.mjs";
+
+beforeEach(() => mock.timers.enable({ apis: ["setTimeout"] }));
+afterEach(() => mock.timers.reset());
 
 /** A channel whose kernel is gone: it throws at once, or its promise fails. */
 const DEAD = {
@@ -90,4 +95,24 @@ test("a box is off where all its faults are, and a click switches on", async () 
   assert.equal(store.boxOf(3), "off");
   assert.equal(await store.toggleArmed(3), "f2");
   assert.deepEqual([sent[0].kind, sent[0].fault, sent[0].on], ["enable", "f2", true]);
+});
+
+test("what was done is told for a while, and never hides that the cells have changed", () => {
+  const store = new Store(() => {});
+  const { data, columns } = trace();
+  store.receive({ kind: "trace", data, columns });
+  const said = () => stateText(store).text;
+  store.done("copied as code");
+  assert.equal(said(), "copied as code");
+  store.stale = "In [2] was edited";
+  assert.equal(said(), "stale: In [2] was edited; run the step's cell again · copied as code");
+  assert.equal(stateText(store).kind, "warn");
+  mock.timers.tick(9_999);
+  store.done("saved injector.json");
+  mock.timers.tick(9_999);
+  assert.equal(store.told, "saved injector.json", "a new message has its own time");
+  mock.timers.tick(1);
+  assert.equal(said(), "stale: In [2] was edited; run the step's cell again");
+  store.stale = "";
+  assert.equal(said(), "ready");
 });

@@ -77,7 +77,7 @@ function replaySteps(store, text) {
 }
 
 /** The state in words. @param {Store} store @returns {{ text: string, kind: string, share: number | null }} */
-function stateText(store) {
+export function stateText(store) {
   const { state, note = "", progress } = store.state;
   if (store.readonly) return { text: "read-only report", kind: "idle", share: null };
   if (store.lost) return { text: `read-only: ${store.lost}`, kind: "error", share: null };
@@ -87,7 +87,8 @@ function stateText(store) {
   }
   if (state !== "idle") return { text: note ? `${state}: ${note}` : state, kind: "busy", share: null };
   if (store.failed) return { text: clip(store.failed.split("\n")[0], 120), kind: "failed", share: null };
-  if (store.told) return { text: clip(store.told, 120), kind: "done", share: null };
-  if (store.stale) return { text: `stale: ${store.stale}; run the step's cell again`, kind: "warn", share: null };
+  const told = clip(store.told, 120);
+  if (store.stale) return { text: [`stale: ${store.stale}; run the step's cell again`, told].filter(Boolean).join(" · "), kind: "warn", share: null };
+  if (told) return { text: told, kind: "done", share: null };
   return { text: note || (store.trace ? "ready" : "idle"), kind: note ? "warn" : "idle", share: null };
 }

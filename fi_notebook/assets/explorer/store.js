@@ -15,6 +15,9 @@ import { GONE } from "./wire.js";
 /** Requests that nobody made: their success says nothing of what a person did. */
 const UNASKED = ["ready", "resync", "ping"];
 
+/** How long the footer says what was done; the log keeps it. */
+const TOLD_MS = 10_000;
+
 /** What the page knows, and what the person looks at. Views draw it; nothing lives in the DOM. */
 export class Store {
   /** @param {(content: Record<string, any>) => any} send @param {boolean} readonly */
@@ -56,6 +59,7 @@ export class Store {
     /** What the form's fault would change, or why it cannot. @type {any} */
     this.preview = null;
     this.previewTimer = 0;
+    this.toldTimer = 0;
     this.timer = 0;
     this.asked = 0; // inspections; the last one counts
     this.shown = null;
@@ -118,7 +122,16 @@ export class Store {
   done(text = "", more = "") {
     this.failed = "";
     this.told = text;
+    clearTimeout(this.toldTimer);
+    if (text) this.toldTimer = setTimeout(() => this.forget(text), TOLD_MS);
     if (text) this.note("info", text, more);
+    this.changed("state");
+  }
+
+  /** What was done is old news: the footer says how things stand again. @param {string} text */
+  forget(text) {
+    if (this.told !== text) return;
+    this.told = "";
     this.changed("state");
   }
 
