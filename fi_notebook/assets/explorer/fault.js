@@ -153,3 +153,10 @@ export function planText(faults) {
   if (!on) return off ? `${plural(off, "fault")}, switched off` : "no fault armed";
   return `${plural(on, "fault")} armed${off ? `, ${off} off` : ""}`;
 }
+
+/** The lines that arm what is armed and replay it, as a person would write them.
+ * @param {{ faults: any[], session: string }} plan @param {number} steps */
+export function planCode({ faults, session }, steps) {
+  const armed = faults.filter((fault) => fault.enabled).map((fault) => fault.code);
+  return [...armed, `run = ${session}.replay(steps=${steps})`, "print(run.outcome)"].join("\n");
+}

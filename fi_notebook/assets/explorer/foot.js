@@ -2,7 +2,7 @@
 
 import { showPane } from "./choosing.js";
 import { button, copy, h } from "./dom.js";
-import { planText } from "./fault.js";
+import { planCode, planText } from "./fault.js";
 import { clip } from "./numbers.js";
 import { wholeNumber } from "./reading.js";
 
@@ -21,13 +21,14 @@ export function footPane(view) {
   const bar = h("progress.progress", { max: 1, "aria-label": "progress" });
   const steps = h("input.input", { type: "number", min: 1, max: 100000, value: "1", "aria-label": "steps" });
   const ask = (kind, fields) => () => store.tell(kind, fields);
-  const replay = button("Replay", () => (store.trace ? replaySteps(store, steps.value) : store.tell("trace")), {}, "primary");
+  const replay = button("Replay", () => (store.trace ? withSteps(store, steps.value, (n) => store.tell("replay", { steps: n })) : store.tell("trace")), {}, "primary");
   const stop = button("Stop", ask("stop"));
   const reset = button("Reset", ask("disarm"));
-  const code = button("Copy as code", async () => {
-    await copy(store.plan.code ?? "", view.root);
-    store.done("copied as code", store.plan.code);
-  });
+  const code = button("Copy as code", () => withSteps(store, steps.value, async (n) => {
+    const text = planCode(store.plan, n);
+    await copy(text, view.root);
+    store.done("copied as code", text);
+  }));
   const save = button("Save injector.json", async () => {
     const saved = await store.tell("save", { path: store.ui.path });
     if (saved) store.done(`saved ${saved.path}`, saved.whole);
@@ -67,13 +68,16 @@ export function footPane(view) {
   };
 }
 
-/** Replay so many steps. @param {Store} store @param {string} text how many */
-function replaySteps(store, text) {
+/** Do something with the number of steps in the box, or say why it is none.
+ * @param {Store} store @param {string} text @param {(steps: number) => any} use */
+function withSteps(store, text, use) {
+  let steps;
   try {
-    return store.tell("replay", { steps: Number(wholeNumber(text.trim(), "type a whole number of steps from 1", 1n)) });
+    steps = Number(wholeNumber(text.trim(), "type a whole number of steps from 1", 1n));
   } catch (error) {
     return store.fail(`steps: ${error.message}`);
   }
+  return use(steps);
 }
 
 /** The state in words. @param {Store} store @returns {{ text: string, kind: string, share: number | null }} */

@@ -27,7 +27,7 @@ export class Store {
     this.lost = "";
     this.trace = null;
     /** @type {any} */ this.hello = { models: [] };
-    /** @type {any} */ this.plan = { faults: [] };
+    /** @type {any} */ this.plan = { faults: [], session: "session" };
     this.run = null;
     this.runs = 0; // how many were told
     this.stale = ""; // what has become of the traced cells since
