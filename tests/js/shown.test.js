@@ -71,3 +71,22 @@ test("what is folded comes back when it is searched or unfolded", () => {
   assert.equal(store.visible().total, 6);
   assert.equal(store.tree().kind.filter((kind) => kind === KIND.site).length, 6);
 });
+
+test("a branch tells only of the sites that the search and the phases leave", () => {
+  const store = opened();
+  store.run = { effects: [] };
+  store.errors = { effect: new Uint8Array(6), error: Float32Array.of(0, 0.5, 0, 2, 0, 0), bad: Int32Array.of(0, 0, 0, 7, 0, 0), changed: Int32Array.of(0, 3, 0, 9, 0, 0) };
+  const root = () => {
+    store.changed("tree");
+    const { heat, bad, broken, changed } = store.visible();
+    return [heat.most[0], bad[0], broken[0], changed[0], heat.high];
+  };
+  assert.deepEqual(root(), [4, 2, 7, 9, 5], "std is the row's number; the folded call has 5");
+  store.ui.query = "op:relu";
+  assert.deepEqual(root(), [1, 0, 0, 3, 5]);
+  store.ui.query = "op:none";
+  assert.deepEqual(root(), [-1, -1, -1, -1, 5]);
+  store.ui.query = "";
+  store.ui.hidden.add(2);
+  assert.deepEqual(root(), [2, 0, 0, 3, 5], "without the backward phase");
+});
