@@ -132,7 +132,7 @@ function heatCell(store, shown, node) {
   const { low, high } = shown.heat;
   const share = value <= 0 ? 0 : high <= low ? 1 : Math.max(0.02, Math.log(value / low) / Math.log(high / low));
   const broken = heat === "error" && shown.broken?.[node] > 0;
-  return h("span.heat", { title: broken ? `${heat} unknown: to what is not finite there is no distance` : `${heat} ${exact(value)}; the bars are logarithmic` },
+  return h("span.heat", { title: `${heat} ${broken ? "unknown: to what is not finite there is no distance" : exact(value)}` },
     h("span.bar", { style: `width:${(Math.min(1, share) * 100).toFixed(0)}%` }), h("span.heatnum", null, broken ? "–" : short(value)));
 }
 

@@ -21,7 +21,7 @@ export function treePane(view) {
   const heat = select(store.ui.heat, HEATS.map((name) => [name, HEAT_TEXTS[name] ?? name]), (value) => {
     store.ui.heat = value;
     store.changed("tree");
-  }, { "aria-label": "heat column", title: "what the bars show" });
+  }, { "aria-label": "heat column", title: "what the bars show, on a logarithmic scale" });
   const depth = h("span.depth");
   const heads = h("div.heads", null, h("span", null, "site", depth), h("span", null, "phase"),
     h("span", null, "output"), h("span", { title: "NaN, infinities, zeros" }, "health"), heat);
