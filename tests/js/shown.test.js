@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { healthOf } from "../../fi_notebook/assets/explorer/health.js";
+import { brief, healthOf } from "../../fi_notebook/assets/explorer/health.js";
 import { KIND, openTo } from "../../fi_notebook/assets/explorer/layout.js";
 import { Store } from "../../fi_notebook/assets/explorer/store.js";
 import { trace } from "./step.mjs";
@@ -57,10 +57,17 @@ test("health tells NaN, infinities of either sign and mostly zeros", () => {
   assert.deepEqual(texts(0), ["all zero"], "32 of 4 × 8");
   assert.deepEqual(texts(1), ["50 % zero"], "16 of 4 × 8");
   assert.deepEqual(texts(2), []);
-  assert.deepEqual(texts(3), ["NaN 2"]);
+  assert.deepEqual(texts(3), ["all NaN"], "2 of 2");
   assert.deepEqual(texts(4), ["+Inf 1"]);
   step.columns.neginf[4] = 1;
-  assert.deepEqual(texts(4), ["±Inf 2"]);
+  assert.deepEqual(texts(4), ["all ±Inf"]);
+  step.columns.nan[0] = 31;
+  assert.deepEqual(texts(0), ["NaN 31"]);
+});
+
+test("a count in a chip has at most four characters and is never rounded up", () => {
+  const counts = [[0, "0"], [999, "999"], [1_000, "1k"], [1_999, "1.9k"], [65_536, "65k"], [999_999, "999k"], [1_290_000, "1.2M"], [5e9, "5G"]];
+  for (const [n, text] of counts) assert.equal(brief(n), text);
 });
 
 test("what is folded comes back when it is searched or unfolded", () => {
