@@ -74,7 +74,7 @@ def test_a_plan_is_saved_and_loaded_in_the_page(
         page.get_by_label("file of the plan").fill("mine.json")
         page.get_by_role("button", name="Save mine.json").click()
         page.locator(".fi-state", has_text="saved mine.json").wait_for()
-        page.get_by_role("button", name="Reset").click()
+        page.get_by_role("button", name="Disarm all").click()
         page.locator(".fi-plan", has_text="nothing is armed").wait_for()
         page.get_by_role("button", name="Load").click()
         page.locator(".fi-fault", has_text="scale").wait_for()
@@ -153,7 +153,7 @@ def test_a_fault_that_is_off_does_not_count_as_armed(shown: Open, session: Sessi
         assert box.get_attribute("aria-checked") == "mixed"
         assert box.get_attribute("title") == "f1, switched off"
         page.get_by_role("button", name="Replay").click()
-        page.locator(".fi-verdict", has_text="no enabled fault").wait_for()
+        page.locator(".fi-verdict", has_text="every fault of the plan is switched off").wait_for()
         session.arm("relu*1:0", "zero")
         foot.get_by_text("1 fault armed, 1 off", exact=True).wait_for()
         box.click()

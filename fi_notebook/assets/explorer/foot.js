@@ -23,7 +23,7 @@ export function footPane(view) {
   const ask = (kind, fields) => () => store.tell(kind, fields);
   const replay = button("Replay", () => (store.trace ? withSteps(store, steps.value, (n) => store.tell("replay", { steps: n })) : store.tell("trace")), {}, "primary");
   const stop = button("Stop", ask("stop"));
-  const reset = button("Reset", ask("disarm"));
+  const disarm = button("Disarm all", ask("disarm"));
   const code = button("Copy as code", () => withSteps(store, steps.value, async (n) => {
     const text = planCode(store.plan, n);
     await copy(text, view.root);
@@ -42,7 +42,7 @@ export function footPane(view) {
     view.root.querySelector(".fi-plan")?.scrollIntoView({ block: "nearest" });
   }, { title: "the plan, below the site" }, "link");
   const live = h("span.steps", null, "steps ", steps);
-  const el = h("div.foot", null, state, why, armed, bar, h("span.fill"), replay, live, stop, reset, code, save, report);
+  const el = h("div.foot", null, state, why, armed, bar, h("span.fill"), replay, live, stop, disarm, code, save, report);
   return {
     el,
     update() {
@@ -60,10 +60,10 @@ export function footPane(view) {
       const action = store.trace || dead ? "Replay" : "Trace";
       if (replay.textContent !== action) replay.textContent = action;
       stop.disabled = dead || !busy;
-      for (const each of [reset, save]) each.disabled = dead || !store.plan.faults.length;
+      for (const each of [disarm, save]) each.disabled = dead || !store.plan.faults.length;
       report.disabled = dead;
       save.textContent = `Save ${clip(store.ui.path.split(/[\\/]/).pop(), 24)}`;
-      for (const each of [replay, live, stop, reset, code, save, report]) each.hidden = store.readonly;
+      for (const each of [replay, live, stop, disarm, code, save, report]) each.hidden = store.readonly;
     },
   };
 }

@@ -4,7 +4,7 @@ import { chooseNode, showPane, toggle } from "./choosing.js";
 import { h, phaseTag } from "./dom.js";
 import { healthCell } from "./health.js";
 import { KIND, firstRow, isBranch } from "./layout.js";
-import { isMarked } from "./names.js";
+import { isMarked, siteText } from "./names.js";
 import { nodeText, typeText } from "./nodes.js";
 import { clip, exact, plural, short } from "./numbers.js";
 
@@ -115,10 +115,10 @@ function armedBox(store, row) {
   const [checked, mark] = BOXES[state];
   return h("span.box", {
     role: "checkbox", "data-state": state, "aria-checked": checked,
-    "aria-label": state === "off" ? "armed, but switched off" : "armed", title: faults.join("; ") || "arm",
+    "aria-label": `arm ${siteText(store.trace, row)}${state === "off" ? "; switched off" : ""}`, title: faults.join("; ") || "arm",
     onclick: (event) => {
       event.stopPropagation();
-      if (!store.readonly) store.toggleArmed(row).catch((error) => store.fail(error.message));
+      if (!store.readonly && !store.lost) store.toggleArmed(row).catch((error) => store.fail(error.message));
     },
   }, mark);
 }

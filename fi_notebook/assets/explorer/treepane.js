@@ -38,7 +38,8 @@ export function treePane(view) {
   return {
     el,
     update(topics) {
-      if (topics.some((t) => ["trace", "tree", "plan", "run", "site", "reveal", "hello"].includes(t))) paintRows(view, pane);
+      if (topics.some((t) => ["trace", "tree", "plan", "run", "site", "reveal", "hello"].includes(t))
+        || (topics.includes("state") && !store.trace)) paintRows(view, pane);
       if (topics.includes("reveal")) scrollTo(view, pane);
       if (topics.some((t) => ["trace", "tree"].includes(t))) fill(depth, depthSelect(store));
       heat.value = store.ui.heat;
