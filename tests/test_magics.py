@@ -122,6 +122,34 @@ def test_a_function_of_another_cell_has_that_cells_lines(
     assert labels == [f"In [{defined}]:2", f"In [{defined + 1}]:2"]
 
 
+@pytest.mark.parametrize("above", ["%precision 3", "there = !echo", "\n\n%precision 3"])
+def test_the_source_of_a_cell_with_magics_is_what_was_typed(
+    shell: InteractiveShell, run: Runs, above: str
+) -> None:
+    """A magic or a command among the lines: they are kept as typed, under the same numbers."""
+    run(f"{above}\ndef forward(x):\n    return net(x)\n")
+    defined = shell.execution_count - 1
+    run(STEP.replace("net(x)", "forward(x)"))
+    golden = shell.user_ns["fi_session"].golden
+    kept = f"{above.strip()}\ndef forward(x):\n    return net(x)"
+    step = STEP.replace("net(x)", "forward(x)").strip()
+    sources = golden.tables.sources
+    assert [sources[f"In [{number}]"] for number in (defined, defined + 1)] == [kept, step]
+    assert golden.find("relu")[0].code[0].label == f"In [{defined}]:3"
+
+
+def test_a_magic_of_several_lines_leaves_the_lines_that_ran(
+    shell: InteractiveShell, run: Runs
+) -> None:
+    """IPython makes one line of it: the text stays the one that the numbers belong to."""
+    run("%precision \\\n3\ndef forward(x):\n    return net(x)\n")
+    defined = shell.execution_count - 1
+    run(STEP.replace("net(x)", "forward(x)"))
+    golden = shell.user_ns["fi_session"].golden
+    lines = golden.tables.sources[f"In [{defined}]"].splitlines()
+    assert lines[golden.find("relu")[0].code[0].line - 1] == "    return net(x)"
+
+
 def test_a_failing_step_shows_the_cells_own_traceback(
     shell: InteractiveShell, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -104,10 +104,16 @@ def _not_injected(e: Evidence) -> Outcome | None:
     if e.injections:
         return None
     reasons = [f"{missed.fault}: {missed.reason}" for missed in e.not_injected]
-    why = several(reasons) or (
-        "no reason is known" if any(f.enabled for f in e.plan) else "the plan has no enabled fault"
-    )
+    why = several(reasons) or _unstruck(e)
     return Outcome("not_injected", f"no fault struck, so nothing was tested ({why})")
+
+
+def _unstruck(e: Evidence) -> str:
+    """Why nothing could strike, where no fault has a reason of its own."""
+    if not len(e.plan):
+        return "nothing is armed"
+    on = any(fault.enabled for fault in e.plan)
+    return "no reason is known" if on else "every fault of the plan is switched off"
 
 
 def _inactive(e: Evidence) -> Outcome | None:

@@ -18,6 +18,7 @@ import sysconfig
 from collections.abc import Callable
 from pathlib import Path
 from types import CodeType, FrameType
+from typing import Any
 
 import torch
 
@@ -31,6 +32,8 @@ _TORCH = str(Path(torch.__file__).parent) + os.sep
 _OURS = str(Path(__file__).parent.parent) + os.sep
 _DEMO = str(Path(__file__).parents[1] / "demo.py")
 """The demonstration stands for a person's own script."""
+_CELL = re.compile(r"In \[(\d+)\]")
+_EMPTY_LINES = re.compile(r"\A(\s*\n)+")
 _TERMINAL_CELL = "<ipython-input-"
 """How plain IPython names its cells; in Jupyter they are files."""
 _STDLIB = sysconfig.get_paths()["stdlib"] + os.sep
@@ -134,7 +137,8 @@ class SourceStacks:
 
     def sources(self) -> dict[str, str]:
         """Text of every file or cell that a stack speaks of, by its name in frames."""
-        return {name: "".join(linecache.getlines(file)) for file, name in self._names.items()}
+        texts = ((name, "".join(linecache.getlines(file))) for file, name in self._names.items())
+        return {name: _as_written(name, text) for name, text in texts}
 
     def _named(self, file: str) -> str:
         if file not in self._names:
@@ -144,12 +148,33 @@ class SourceStacks:
 
 def notebook_name(file: str) -> str | None:
     """Name of the notebook cell that a file name stands for, such as ``In [5]``."""
-    ipython = sys.modules.get("IPython")  # asked, never imported: a script has none
-    shell = None if ipython is None else ipython.get_ipython()
+    shell = _shell()
     if shell is None:
         return None
     named = shell.compile.format_code_name(file)
     return None if named is None else str(named[1]).replace("In[", "In [")
+
+
+def _shell() -> Any:
+    """IPython's shell; asked, never imported: a script has none."""
+    ipython = sys.modules.get("IPython")
+    return None if ipython is None else ipython.get_ipython()
+
+
+def _as_written(name: str, text: str) -> str:
+    """Text of a cell with its magics as they were typed, where the lines stay the same.
+
+    IPython compiles ``get_ipython().run_line_magic(…)`` in place of a ``%magic``; what the
+    person typed stands in its history.
+    """
+    cell, shell = _CELL.fullmatch(name), _shell()
+    if cell is None or shell is None:
+        return text
+    typed = "".join(shell.history_manager.input_hist_raw[int(cell[1]) :][:1])
+    if shell.transform_cell(typed).strip() != text.strip():
+        return text
+    shown = _EMPTY_LINES.sub("", typed)  # IPython leaves them out
+    return shown if len(shown.splitlines()) == len(text.splitlines()) else text
 
 
 def _judge(code: CodeType) -> int:

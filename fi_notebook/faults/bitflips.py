@@ -141,7 +141,9 @@ def _one_way(parameters: Mapping[str, Any]) -> str:
     parameters=(
         Parameter("bit", "ints", None, 0, HIGHEST_BIT, summary="Bit, or several; 0 is the least."),
         Parameter("field", "choice", None, choices=FIELDS, summary="One bit, drawn over a field."),
-        Parameter("ber", "float", None, 0, 1, summary="Bit error rate over all bits."),
+        Parameter(
+            "ber", "float", None, 0, 1, unit="bit error rate", summary="Chance of each bit to flip."
+        ),
         PART,
     ),
     summary=(

@@ -3,7 +3,7 @@
 models_payload()      every fault model with its parameters, from the registry
 refused_models(trace, row)   {"drop_rank": "is for collectives; relu is none"}
 selections_payload()  every way to choose elements
-plan_code(plan)       session.arm("relu*2:0", "bitflip", elements={"index": [0, 3]}, bit=31)
+arm_line(fault)       session.arm("relu*2:0", "bitflip", elements={"index": [0, 3]}, bit=31)
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from fi_notebook import faults
-from fi_notebook.core.fault import Fault, FaultPlan
+from fi_notebook.core.fault import Fault
 from fi_notebook.core.site import Site
 from fi_notebook.core.trace import Trace
 from fi_notebook.engine import arming
 from fi_notebook.errors import FiError
 
-__all__ = ["arm_line", "models_payload", "plan_code", "refused_models", "selections_payload"]
+__all__ = ["arm_line", "models_payload", "refused_models", "selections_payload"]
 
 
 def models_payload() -> list[dict[str, Any]]:
@@ -94,14 +94,16 @@ def _example(name: str, examples: tuple[Any, ...]) -> str | None:
     return None
 
 
-def plan_code(plan: FaultPlan, steps: int = 1) -> str:
-    """The lines that arm a plan and replay it, as a person would write them."""
-    lines = [arm_line(fault) for fault in plan]
-    return "\n".join([*lines, f"run = session.replay(steps={steps})", "print(run.outcome)"])
+def arm_line(fault: Fault, session: str = "session") -> str:
+    """The call of ``session.arm`` that makes this fault.
 
+    Args:
+        fault: The fault.
+        session: What a person calls the session.
 
-def arm_line(fault: Fault) -> str:
-    """The call of ``session.arm`` that makes this fault."""
+    Returns:
+        The line, in Python.
+    """
     given: dict[str, Any] = {}
     if fault.elements != "all":
         given["elements"] = fault.elements
@@ -114,4 +116,4 @@ def arm_line(fault: Fault) -> str:
     given |= fault.parameters
     arguments = [repr(str(fault.target)), repr(fault.model)]
     arguments += [f"{name}={value!r}" for name, value in given.items()]
-    return f"session.arm({', '.join(arguments)})"
+    return f"{session}.arm({', '.join(arguments)})"

@@ -21,8 +21,9 @@ from fi_notebook.core.run import Run, StepRecord
 from fi_notebook.core.trace import Trace
 from fi_notebook.report.figures_json import run_figures, templates
 from fi_notebook.report.payload import plan_payload, run_payload, steps_payload, trace_payload
-from fi_notebook.ui.forms import arm_line, models_payload, plan_code, selections_payload
+from fi_notebook.ui.forms import arm_line, models_payload, selections_payload
 from fi_notebook.ui.messages import Message
+from fi_notebook.ui.shells import bound_name
 
 if TYPE_CHECKING:
     from fi_notebook.ui.explorer import Explorer
@@ -83,16 +84,17 @@ def trace(golden: Trace) -> Message:
 
 
 def plan(explorer: Explorer) -> Message:
-    """The armed faults, and the Python lines that arm them."""
+    """The armed faults, the Python lines that arm them, and what the session is called."""
     session = explorer.session
+    name = bound_name(session, "session")
     faults = plan_payload(session.plan, session.golden)
     for entry, fault in zip(faults, session.plan, strict=True):
-        entry["code"] = arm_line(fault)
+        entry["code"] = arm_line(fault, name)
     return Message(
         "plan",
         {
             "faults": faults,
-            "code": plan_code(session.plan),
+            "session": name,
             "json": json.dumps(session.plan.to_dict(), indent=2),
             "undo": session.can_undo,
             "redo": session.can_redo,

@@ -2,6 +2,7 @@
 
 shell = running_shell()             # None in a script
 has_kernel(shell)                   # a notebook's; a terminal's IPython has no kernel
+bound_name(session, "session")      # "fi_session" after %%fi_explore
 publish(shell, bundle, "abc")       # an output that `publish(…, update=True)` replaces
 """
 
@@ -11,7 +12,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["has_kernel", "publish", "running_shell"]
+__all__ = ["bound_name", "has_kernel", "publish", "running_shell"]
 
 
 def running_shell() -> Any:
@@ -23,6 +24,21 @@ def running_shell() -> Any:
 def has_kernel(shell: Any) -> bool:
     """Whether a shell belongs to a kernel, and so to a notebook."""
     return getattr(shell, "kernel", None) is not None
+
+
+def bound_name(value: object, usual: str) -> str:
+    """What a person calls an object: the name that it has in the notebook.
+
+    Args:
+        value: The object.
+        usual: Its name where it has none, and the one that is taken of several.
+
+    Returns:
+        The name; of several without the usual one the oldest.
+    """
+    names = dict(getattr(running_shell(), "user_ns", {}))
+    found = [name for name, each in names.items() if each is value and name[0] != "_"]
+    return found[0] if found and usual not in found else usual
 
 
 def publish(shell: Any, bundle: Mapping[str, Any], name: str, *, update: bool = False) -> None:

@@ -64,7 +64,9 @@ def test_not_injected_gives_the_reason_and_is_not_masked() -> None:
     assert outcome.reason == (
         "no fault struck, so nothing was tested (f1: asked for call 7 of relu, 3 were made)"
     )
-    assert "no enabled fault" in case(injections=(), plan=FaultPlan()).reason
+    assert "(nothing is armed)" in case(injections=(), plan=FaultPlan()).reason
+    off = FaultPlan(tuple(replace(fault, enabled=False) for fault in PLAN))
+    assert "(every fault of the plan is switched off)" in case(injections=(), plan=off).reason
 
 
 def test_inactive_struck_but_changed_nothing() -> None:

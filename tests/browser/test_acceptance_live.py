@@ -131,7 +131,7 @@ def test_whatever_raises_is_shown_and_the_next_replay_is_clean(lab: LabPage) -> 
     explorer.press("Replay")
     told(explorer, "the fault itself failed")
     assert clean(lab)
-    explorer.press("Reset")
+    explorer.press("Disarm all")
     explorer.root.get_by_text("nothing is armed").wait_for(state="attached")
 
     lab.run_cell(5)

@@ -88,7 +88,7 @@ def test_a_sign_flip_is_what_plain_pytorch_makes_of_it(show: Callable[..., LabPa
         assert "bit 31 (sign)" in bits
         assert explorer.tile("loss") == (golden.loss, faulty.loss)
         assert explorer.tile("gradient norm") == (golden.norm, faulty.norm)
-    explorer.press("Reset")
+    explorer.press("Disarm all")
     explorer.root.get_by_text("nothing is armed").wait_for(state="attached")
     explorer.replay()
     assert explorer.tile("loss") == (golden.loss, golden.loss)

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { faultText, planText, readForm, requestOf, targetText, triggerTexts } from "../../fi_notebook/assets/explorer/fault.js";
+import { faultText, planCode, planText, readForm, requestOf, targetText, triggerTexts } from "../../fi_notebook/assets/explorer/fault.js";
 import { Store } from "../../fi_notebook/assets/explorer/store.js";
 import { trace } from "./step.mjs";
 
@@ -115,4 +115,13 @@ test("a fault's line tells of its trigger what is not the default", () => {
 test("a fault's line tells of its filters", () => {
   assert.deepEqual(triggerTexts({ filters: { phases: ["forward", "loss"], modules: [], code: ["run.py[83]"] } }),
     ["phases forward, loss", "modules none", "code run.py[83]"]);
+});
+
+test("a plan as code arms what is on, and replays it for so many steps in the person's session", () => {
+  const faults = [
+    { enabled: true, code: "fi_session.arm('relu*2:0', 'nan')" },
+    { enabled: false, code: "fi_session.arm('mm*1:0', 'zero')" },
+  ];
+  assert.equal(planCode({ faults, session: "fi_session" }, 6),
+    "fi_session.arm('relu*2:0', 'nan')\nrun = fi_session.replay(steps=6)\nprint(run.outcome)");
 });

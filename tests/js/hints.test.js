@@ -18,6 +18,13 @@ test("effects need a replay", () => {
   assert.equal(hint("effect:amplified"), "");
 });
 
+test("nothing can be armed: where nothing is", () => {
+  const free = { ...REPLAYED, armed: new Map() };
+  assert.equal(hint("armed:", free), "no site fits: nothing is armed");
+  assert.equal(hint("-armed:", free), "");
+  assert.equal(hint("armed: phase:loss"), "");
+});
+
 test("an unknown phase, mark or effect is named", () => {
   assert.match(hint("phase:bakward"), /there is no phase bakward, did you mean backward\? Known are forward/);
   assert.match(hint("is:kollective"), /there is no mark kollective, did you mean collective\?/);

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { healthOf } from "../../fi_notebook/assets/explorer/health.js";
+import { brief, healthOf } from "../../fi_notebook/assets/explorer/health.js";
 import { KIND, openTo } from "../../fi_notebook/assets/explorer/layout.js";
 import { Store } from "../../fi_notebook/assets/explorer/store.js";
 import { trace } from "./step.mjs";
@@ -57,10 +57,17 @@ test("health tells NaN, infinities of either sign and mostly zeros", () => {
   assert.deepEqual(texts(0), ["all zero"], "32 of 4 × 8");
   assert.deepEqual(texts(1), ["50 % zero"], "16 of 4 × 8");
   assert.deepEqual(texts(2), []);
-  assert.deepEqual(texts(3), ["NaN 2"]);
+  assert.deepEqual(texts(3), ["all NaN"], "2 of 2");
   assert.deepEqual(texts(4), ["+Inf 1"]);
   step.columns.neginf[4] = 1;
-  assert.deepEqual(texts(4), ["±Inf 2"]);
+  assert.deepEqual(texts(4), ["all ±Inf"]);
+  step.columns.nan[0] = 31;
+  assert.deepEqual(texts(0), ["NaN 31"]);
+});
+
+test("a count in a chip has at most four characters and is never rounded up", () => {
+  const counts = [[0, "0"], [999, "999"], [1_000, "1k"], [1_999, "1.9k"], [65_536, "65k"], [999_999, "999k"], [1_290_000, "1.2M"], [5e9, "5G"]];
+  for (const [n, text] of counts) assert.equal(brief(n), text);
 });
 
 test("what is folded comes back when it is searched or unfolded", () => {
@@ -70,4 +77,23 @@ test("what is folded comes back when it is searched or unfolded", () => {
   store.changed("tree");
   assert.equal(store.visible().total, 6);
   assert.equal(store.tree().kind.filter((kind) => kind === KIND.site).length, 6);
+});
+
+test("a branch tells only of the sites that the search and the phases leave", () => {
+  const store = opened();
+  store.run = { effects: [] };
+  store.errors = { effect: new Uint8Array(6), error: Float32Array.of(0, 0.5, 0, 2, 0, 0), bad: Int32Array.of(0, 0, 0, 7, 0, 0), changed: Int32Array.of(0, 3, 0, 9, 0, 0) };
+  const root = () => {
+    store.changed("tree");
+    const { heat, bad, broken, changed } = store.visible();
+    return [heat.most[0], bad[0], broken[0], changed[0], heat.high];
+  };
+  assert.deepEqual(root(), [4, 2, 7, 9, 5], "std is the row's number; the folded call has 5");
+  store.ui.query = "op:relu";
+  assert.deepEqual(root(), [1, 0, 0, 3, 5]);
+  store.ui.query = "op:none";
+  assert.deepEqual(root(), [-1, -1, -1, -1, 5]);
+  store.ui.query = "";
+  store.ui.hidden.add(2);
+  assert.deepEqual(root(), [2, 0, 0, 3, 5], "without the backward phase");
 });

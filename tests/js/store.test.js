@@ -1,6 +1,12 @@
 import assert from "node:assert/strict";
-import { test } from "node:test";
+import { afterEach, beforeEach, mock, test } from "node:test";
+import { unrunText } from "../../fi_notebook/assets/explorer/result.js";
+import { stateText } from "../../fi_notebook/assets/explorer/foot.js";
 import { Store } from "../../fi_notebook/assets/explorer/store.js";
+import { trace } from "./step.mjs";
+
+beforeEach(() => mock.timers.enable({ apis: ["setTimeout"] }));
+afterEach(() => mock.timers.reset());
 
 /** A channel whose kernel is gone: it throws at once, or its promise fails. */
 const DEAD = {
@@ -90,4 +96,78 @@ test("a box is off where all its faults are, and a click switches on", async () 
   assert.equal(store.boxOf(3), "off");
   assert.equal(await store.toggleArmed(3), "f2");
   assert.deepEqual([sent[0].kind, sent[0].fault, sent[0].on], ["enable", "f2", true]);
+});
+
+test("what was done is told for a while, and never hides that the cells have changed", () => {
+  const store = new Store(() => {});
+  const { data, columns } = trace();
+  store.receive({ kind: "trace", data, columns });
+  const said = () => stateText(store).text;
+  store.done("copied as code");
+  assert.equal(said(), "copied as code");
+  store.stale = "In [2] was edited";
+  assert.equal(said(), "stale: In [2] was edited; run the step's cell again · copied as code");
+  assert.equal(stateText(store).kind, "warn");
+  mock.timers.tick(9_999);
+  store.done("saved injector.json");
+  mock.timers.tick(9_999);
+  assert.equal(store.told, "saved injector.json", "a new message has its own time");
+  mock.timers.tick(1);
+  assert.equal(said(), "stale: In [2] was edited; run the step's cell again");
+  store.stale = "";
+  assert.equal(said(), "ready");
+});
+
+test("before there is a result, what stands there says what to do next", () => {
+  const store = new Store(() => {});
+  const plan = (...enabled) => store.receive({ kind: "plan", data: { faults: enabled.map((on, at) => ({ id: `f${at}`, enabled: on, rows: [] })) }, columns: {} });
+  const begins = (text) => assert.ok(unrunText(store).startsWith(text), unrunText(store));
+  begins("When the step is traced, arm a fault");
+  const { data, columns } = trace();
+  store.receive({ kind: "trace", data, columns });
+  begins("Arm a fault and press Replay");
+  plan(false);
+  begins("Switch on a fault and press Replay");
+  plan(false, true);
+  begins("Press Replay");
+  store.state = { state: "replaying" };
+  begins("replaying …");
+  store.lose("the explorer was closed");
+  begins("Nothing was replayed.");
+});
+
+/** A store in which a site is chosen and one element of it is aimed at. */
+function aimedAt(row, element) {
+  const store = new Store(() => {});
+  const { data, columns } = trace();
+  store.receive({ kind: "trace", data, columns });
+  store.select(row);
+  Object.assign(store.ui, { element });
+  store.ui.form.extent = "index";
+  return store;
+}
+
+test("the index stays aimed at where another tensor has it, and else one element is drawn", () => {
+  const store = aimedAt(1, [1, 1]); // of 4 × 8
+  store.trace.data.shapes.push([2, 2], [3], []);
+  const go = (row, shape) => {
+    store.trace.columns.shape[row] = shape;
+    store.select(row);
+    return [store.ui.element, store.ui.form.extent, store.ui.form.extentText];
+  };
+  assert.deepEqual(go(2, 2), [[1, 1], "index", "1"]);
+  assert.deepEqual(go(3, 3), [null, "count", "1"]);
+  assert.deepEqual(go(4, 4), [[], "count", "1"]);
+});
+
+test("a search that is emptied leaves the chosen site in sight", () => {
+  const store = aimedAt(2, null);
+  store.ui.view = "modules";
+  store.changed("tree");
+  store.openTo(0);
+  const inSight = () => store.visible().nodes.includes(store.tree().nodeOfRow[2]);
+  assert.equal(inSight(), false);
+  store.openAbove(2);
+  store.changed("tree");
+  assert.equal(inSight(), true);
 });

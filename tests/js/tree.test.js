@@ -86,7 +86,7 @@ test("only open branches with a hit are shown", () => {
 
 test("a branch shows the largest value below it", () => {
   const tree = buildTree(trace(), "modules");
-  const most = highest(tree, [5, 1, 2, 9, -1, 0]);
+  const most = highest(tree, [5, 1, 2, 9, -1, 0], new Uint8Array(6).fill(1));
   assert.equal(most[0], 9);
 });
 

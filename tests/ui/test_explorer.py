@@ -183,7 +183,7 @@ class TestAgreement:
             earlier.get_by_text("no fault is armed now").wait_for()
 
     def test_what_is_clicked_is_the_session(self, shown: Open, session: Session) -> None:
-        """Arm, undo, redo and Reset are calls of the session."""
+        """Arm, undo, redo and Disarm all are calls of the session."""
         with shown(session) as bridge:
             page = bridge.page
             arm(page, "relu*1:0", 3, "0, 0, 0, 0")
@@ -193,7 +193,7 @@ class TestAgreement:
             assert not len(session.plan)
             page.get_by_role("button", name="redo").click()
             page.locator(".fi-fault").wait_for()
-            page.get_by_role("button", name="Reset").click()
+            page.get_by_role("button", name="Disarm all").click()
             page.locator(".fi-plan", has_text="nothing is armed").wait_for()
             assert not len(session.plan)
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from fi_notebook.session import Session
+from fi_notebook.ui import publish
+from fi_notebook.ui.explorer import explorer_of
 from tests.ui.conftest import Open
 from tests.ui.pages import ARM, choose, index_box, press_arm, replay
 
@@ -49,7 +51,8 @@ def test_an_index_that_is_none_arms_nothing(
         box.fill(text)
         page.locator(".fi-armbar .fi-primary:disabled").wait_for()
         page.locator(".fi-armbar", has_text="one element, not yet chosen").wait_for()
-        page.locator(".fi-armbar .fi-problem", has_text=said or "no element is chosen").wait_for()
+        told = "index: cannot be read, see its field" if said else "no element is chosen"
+        page.locator(".fi-armbar .fi-problem", has_text=told).wait_for()
         assert wrong(page) == ([f"'{text}' cannot be: {said}"] if said else [])
         assert box.get_attribute("aria-invalid") == ("true" if said else "false")
         page.locator(".fi-lenshead").wait_for(state="detached")
@@ -199,3 +202,22 @@ def test_arm_names_its_site_where_the_tree_chose_a_module(shown: Open, session: 
         page.get_by_role("button", name=f"Arm at {SITE}", exact=True).click()
         page.locator(".fi-fault").wait_for()
         assert str(session.plan[0].target) == SITE
+
+
+def test_what_is_selected_in_a_box_stays_so_when_the_form_is_drawn_anew(
+    shown: Open, session: Session
+) -> None:
+    """Typing goes over it, however late it comes: 7 in place of 0, not 07."""
+    with shown(session) as bridge:
+        page = bridge.page
+        choose(page, "relu*2:0")
+        seed = page.get_by_label("seed", exact=True)
+        page.locator(".fi-array").wait_for()
+        seed.focus()
+        page.keyboard.press("ControlOrMeta+a")
+        before = seed.element_handle()
+        explorer = explorer_of(session)
+        explorer.tell(publish.hello(explorer))
+        page.wait_for_function("(box) => !box.isConnected", arg=before)
+        page.keyboard.insert_text("7")
+        assert seed.input_value() == "7"

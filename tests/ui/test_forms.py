@@ -7,14 +7,13 @@ from dataclasses import replace
 import pytest
 
 from fi_notebook import faults
-from fi_notebook.core.fault import Fault, FaultPlan
+from fi_notebook.core.fault import Fault
 from fi_notebook.core.site import Target
 from fi_notebook.core.steps import Steps
 from fi_notebook.session import Session
 from fi_notebook.ui.forms import (
     arm_line,
     models_payload,
-    plan_code,
     refused_models,
     selections_payload,
 )
@@ -68,6 +67,11 @@ def test_a_click_has_its_python_line() -> None:
     )
 
 
+def test_the_python_line_calls_the_session_what_a_person_does() -> None:
+    """After ``%%fi_explore as=mine`` it is ``mine.arm``."""
+    assert arm_line(FAULT, "mine").startswith("mine.arm('relu*2:0', ")
+
+
 def test_ranks_and_micro_batches_are_in_the_python_line() -> None:
     """Where they are given, as text that `arm` reads back."""
     fault = replace(FAULT, ranks=Steps.parse("1-3"), micro_batches=Steps.parse([0, 2]))
@@ -99,9 +103,3 @@ def test_what_cannot_strike_a_site_is_named_with_its_reason(
     assert refused <= set(found)
     assert not allowed & set(found)
     assert found["drop_rank"].startswith("is for collectives")
-
-
-def test_a_plan_as_code_ends_in_its_replay() -> None:
-    """One line per fault, then the replay and its outcome."""
-    lines = plan_code(FaultPlan((FAULT,)), steps=3).splitlines()
-    assert lines[1:] == ["run = session.replay(steps=3)", "print(run.outcome)"]

@@ -74,7 +74,7 @@ def test_a_plan_is_saved_and_loaded_in_the_page(
         page.get_by_label("file of the plan").fill("mine.json")
         page.get_by_role("button", name="Save mine.json").click()
         page.locator(".fi-state", has_text="saved mine.json").wait_for()
-        page.get_by_role("button", name="Reset").click()
+        page.get_by_role("button", name="Disarm all").click()
         page.locator(".fi-plan", has_text="nothing is armed").wait_for()
         page.get_by_role("button", name="Load").click()
         page.locator(".fi-fault", has_text="scale").wait_for()
@@ -128,8 +128,8 @@ def test_an_edited_fault_comes_back_with_its_site(shown: Open, session: Session)
         page = bridge.page
         page.get_by_role("button", name="edit f1").click()
         page.locator(".fi-armbar", has_text="on element [0, 3, 1, 2]").wait_for()
-        choose(page, "relu*1:0")
-        page.locator(".fi-armbar", has_text="one element, not yet chosen").wait_for()
+        choose(page, "addmm*1:0")
+        page.locator(".fi-armbar", has_text="on 1 drawn element").wait_for()
         page.get_by_label("fault model").select_option("zero")
         choose(page, "relu*2:0")
         page.locator(".fi-armbar", has_text="bitflip(bit=30) on element [0, 3, 1, 2]").wait_for()
@@ -153,7 +153,7 @@ def test_a_fault_that_is_off_does_not_count_as_armed(shown: Open, session: Sessi
         assert box.get_attribute("aria-checked") == "mixed"
         assert box.get_attribute("title") == "f1, switched off"
         page.get_by_role("button", name="Replay").click()
-        page.locator(".fi-verdict", has_text="no enabled fault").wait_for()
+        page.locator(".fi-verdict", has_text="every fault of the plan is switched off").wait_for()
         session.arm("relu*1:0", "zero")
         foot.get_by_text("1 fault armed, 1 off", exact=True).wait_for()
         box.click()

@@ -239,7 +239,7 @@ def test_ranks_micro_batches_and_the_rest_are_armed(shown: Open, session: Sessio
 
 @pytest.mark.parametrize(
     ("label", "text", "said"),
-    [("bit", "40", "no bit 40"), ("steps", "x", "steps: 'x' cannot be: type 0, or several")],
+    [("bit", "40", "no bit 40"), ("steps", "x", "steps: cannot be read, see its field")],
 )
 def test_a_fault_that_cannot_be_is_refused_before_it_is_armed(
     shown: Open, session: Session, label: str, text: str, said: str

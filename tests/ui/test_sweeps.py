@@ -62,7 +62,7 @@ def test_an_injection_of_a_sweep_is_armed_and_replayed(shown: Open, session: Ses
         page.get_by_role("button", name="Start sweep").click()
         _state(page, "done")
         row = page.locator("table[aria-label='injections that did harm'] tbody tr").first
-        outcome = row.locator("td").nth(5).inner_text()
+        outcome = row.locator("td").nth(6).inner_text()
         row.get_by_role("button", name="arm the fault").click()
         page.locator(".fi-fault", has_text="relu*2:0").wait_for()
         page.get_by_role("button", name="Replay").click()

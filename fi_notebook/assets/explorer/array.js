@@ -3,7 +3,7 @@
 import { aim, choose, turnTo } from "./aiming.js";
 import { h } from "./dom.js";
 import { extentIfRead } from "./fault.js";
-import { number, pairText, short } from "./numbers.js";
+import { count, number, pairText, short } from "./numbers.js";
 import { areasOf, elementAt, moved, placeOf, roomOf, rowOf, strokeOf } from "./plane.js";
 
 /** @import { View } from "./dom.js" */
@@ -49,13 +49,14 @@ export function arrayView(view, site) {
     const index = place && elementAt(part, place);
     hover.textContent = index ? `[${index.join(", ")}]  ${valueAt(view.store, grid, gridAt(part, place))}` : " ";
   });
-  markArray(view.store, box, part);
   box.fiPart = part;
+  box.fiNote = h("span.note");
+  markArray(view.store, box, part);
   return h("div.arraybox", null, sliders(view.store, part), box, h("div.legend", null,
     part.facets > 1 ? h("span", null, `planes along axis ${part.shape.length - 3}`) : null,
     h("span.num", null, `−${short(most)}`), h("span.scale", { "aria-hidden": "true" }), h("span.num", null, `+${short(most)}`),
     grid.some(Number.isNaN) ? h("span.swatch", { "data-kind": "nan" }, "NaN") : null,
-    grid.some((x) => Math.abs(x) === Infinity) ? h("span.swatch", { "data-kind": "inf" }, "±Inf") : null, hover));
+    grid.some((x) => Math.abs(x) === Infinity) ? h("span.swatch", { "data-kind": "inf" }, "±Inf") : null, box.fiNote, hover));
 }
 
 /** @param {Part} part @param {Place} place */
@@ -81,7 +82,7 @@ function picture(part, grid, most, facet, side) {
   const index = elementAt(part, { facet, row: 0, col: 0 });
   return h("figure.facet", null,
     index.length > 2 ? h("figcaption", { title: `[${index.slice(0, -2).join(", ")}]` }, String(index.at(-3))) : null,
-    h("div.frame", { "data-facet": facet, style: `width:${cols * side}px;height:${rows * side}px` },
+    h("div.frame", { "data-facet": facet, style: `width:${cols * side}px;height:${rows * side}px;--fi-ring:${side < 12 ? 1 : 2}px` },
       canvas, h("div.marks"), h("div.rowpick", { title: "take a whole row" })));
 }
 
@@ -91,24 +92,46 @@ export function markArray(store, box, part) {
   const frames = [...box.querySelectorAll(".fi-frame")];
   for (const frame of frames) frame.children[1].replaceChildren();
   const put = (areas, kind) => areas.forEach((area) => frames[area.facet].children[1].append(markOf(part, area, kind)));
-  const struck = (store.run?.injections ?? []).filter((each) => each.row === store.ui.row).flatMap((each) => each.elements);
-  put(areasOf(part, { index: struck.map((each) => each.index) }), "struck");
+  const struck = struckAt(store);
+  put(areasOf(part, { index: struck.index }), "struck");
   const extent = extentIfRead(store);
   const aimed = extent ? areasOf(part, extent) : [];
   put(aimed, "aimed");
-  if (!aimed.length) put(areasOf(part, { index: drawnBy(store).map((each) => each.index) }), "drawn");
+  const drawn = aimed.length ? NOTHING : marksOf([drawnBy(store)], store.shapeOf(store.ui.row), "would change");
+  put(areasOf(part, { index: drawn.index }), "drawn");
+  box.fiNote.textContent = [struck.text, drawn.text].filter(Boolean).join("; ");
+}
+
+const NOTHING = { index: /** @type {number[][]} */ ([]), text: "" };
+
+/** What the last replay struck at the chosen site. @param {Store} store */
+export function struckAt({ run, ui, trace }) {
+  const here = (run?.injections ?? []).filter((each) => each.row === ui.row);
+  return here.length ? marksOf(here, trace.data.shapes[trace.columns.shape[ui.row]], "changed") : NOTHING;
+}
+
+/** Which elements are marked: those that are listed, and none where all of them are meant, since
+ * marks would hide the values; the text says what the marks do not.
+ * @param {{ elements: any[], changed: number }[]} lists @param {number[]} shape @param {string} what */
+function marksOf(lists, shape, what) {
+  const size = shape.reduce((a, b) => a * b, 1);
+  if (size > 1 && lists.some(({ changed }) => changed === size)) return { index: [], text: `all ${count(size)} elements ${what}` };
+  const index = lists.flatMap(({ elements }) => elements.map((each) => each.index));
+  const changed = lists.reduce((sum, each) => sum + each.changed, 0);
+  return { index, text: changed > index.length ? `${count(index.length)} of ${count(changed)} marked that ${what}` : "" };
 }
 
 /** The elements that the form's fault would change, as the preview has them. @param {Store} store */
 function drawnBy({ preview, ui }) {
-  return preview?.row === ui.row ? preview.elements ?? [] : [];
+  const known = preview?.row === ui.row && preview.elements;
+  return known ? { elements: known, changed: preview.changed } : { elements: [], changed: 0 };
 }
 
 /** Show the first element that is drawn, unless a person has chosen what to look at, or the
  * last replay struck here: then the picture shows that.
  * @param {Store} store @param {Part} part */
 export function followDraw(store, part) {
-  const [drawn] = drawnBy(store);
+  const [drawn] = drawnBy(store).elements;
   const struck = store.run?.injections.some((each) => each.row === store.ui.row);
   if (!drawn || struck || store.ui.element || store.ui.turned || placeOf(part, drawn.index)) return;
   const room = roomOf(part);
@@ -198,9 +221,10 @@ function sliders(store, part) {
   const room = roomOf(part);
   return shape.map((size, axis) => {
     if (size <= room[axis]) return null;
-    const shown = room[axis] > 1 ? `${corner[axis]}–${corner[axis] + room[axis] - 1}` : String(corner[axis]);
+    const from = corner[axis];
+    const shown = room[axis] > 1 ? `indices ${from}–${from + room[axis] - 1}` : `index ${from}`;
     const turned = (event) => turnTo(store, corner.map((first, each) => (each === axis ? Number(event.target.value) : first)));
     return h("label.slider", null, `axis ${axis}`, h("input", { type: "range", min: 0, max: size - room[axis], value: corner[axis],
-      "aria-label": `axis ${axis}`, onchange: turned }), h("span.num", null, `${shown} of ${size}`));
+      "aria-label": `axis ${axis}`, onchange: turned }), h("span.num", null, `${shown} (0–${size - 1})`));
   });
 }

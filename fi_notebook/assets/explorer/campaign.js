@@ -4,6 +4,7 @@
 import { button, fill, h, table } from "./dom.js";
 import { count } from "./numbers.js";
 import { draw } from "./plots.js";
+import { GONE } from "./wire.js";
 
 /** @import { View } from "./dom.js" */
 
@@ -35,8 +36,8 @@ export function campaignPart(view, arm = null) {
 /** How far it came, in words. */
 function wordsOf(frame) {
   if (!frame.state) return [h("span", null, "waiting for the kernel")];
-  return [h("span.chip", { "data-state": frame.state === "running" ? "live" : "ended" }, frame.state), " ",
-    h("span", null, frame.words), frame.early ? h("span.note", null, ` · ${frame.early}`) : null];
+  return [h("span.chip", { "data-state": { running: "live", [GONE]: "lost" }[frame.state] ?? "ended" }, frame.state), " ",
+    h("span", null, frame.words), frame.early ? h("span.note", null, frame.early) : null];
 }
 
 /** Each picture in a place of its own, which stays while there is more to draw.
@@ -59,10 +60,10 @@ function drawAll(view, plots, places, { figures = {}, texts = {} } = {}) {
 /** Some rows that did harm, to be opened one by one. */
 function worstRows(frame, arm) {
   if (!frame.rows?.length) return [];
-  const heads = ["injection", "site", "fault", "elements", "first value", "outcome", ...(arm ? [""] : [])];
-  const cells = frame.rows.map((row) => [String(row.id), row.site, row.what, row.elements, row.change,
-    h("span", { title: row.reason }, row.outcome),
-    ...(arm ? [button("Arm", () => arm(row), { "aria-label": `arm the fault of injection ${row.id}` }, "small")] : [])]);
+  const heads = [...(arm ? [""] : []), "injection", "site", "fault", "elements", "first value", "outcome"]; // Arm first: the last may be out of sight
+  const cells = frame.rows.map((row) => [
+    ...(arm ? [button("Arm", () => arm(row), { "aria-label": `arm the fault of injection ${row.id}` }, "small")] : []), String(row.id), row.site, row.what, row.elements, row.change,
+    h("span", { title: row.reason }, row.outcome)]);
   const worst = frame.harmful > frame.rows.length ? `: the worst ${frame.rows.length} of ${count(frame.harmful)}` : "";
   return [h("h4", null, `Injections that did harm${worst}`), h("div.scroll", null, table(heads, cells, "injections that did harm"))];
 }

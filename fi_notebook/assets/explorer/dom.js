@@ -37,16 +37,16 @@ function keyOf(control) {
 }
 
 /** Put these children in place of the present ones; what is missing is left out, and a
- * control that has the focus keeps it. */
+ * control that has the focus keeps it, with what is selected in it. */
 export function fill(element, children) {
   const held = focusedIn(element);
   const key = held && held !== element && keyOf(held);
-  const caret = held?.selectionEnd;
+  const { selectionStart: from, selectionEnd: to, selectionDirection: way } = held ?? {};
   element.replaceChildren(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== ""));
   if (!key) return;
   const again = [...element.querySelectorAll(held.tagName)].find((each) => keyOf(each) === key);
   again?.focus({ preventScroll: true });
-  if (again && Number.isInteger(caret)) again.setSelectionRange?.(caret, caret);
+  if (again && Number.isInteger(to)) again.setSelectionRange?.(from, to, way);
 }
 
 /** A button. @param {() => void} onclick @param {string} [kind] */

@@ -6,7 +6,7 @@ import { elementIndex, elementsOf, parameterValue, sendable, fractionOf, stepsOf
 
 /** @import { Store } from "./store.js" */
 /** What cannot be armed, as it stands: at which field, in words for the field and for the bar.
- * @typedef {{ field: string, text: string, said: string, missing: boolean }} Problem */
+ * @typedef {{ field: string, label: string, text: string, said: string, missing: boolean }} Problem */
 
 const STEPS_WANTED = "type 0, or several such as 2,5-7,10-; counted from 0";
 
@@ -30,7 +30,7 @@ export function readForm(store, row) {
     try {
       return how();
     } catch ({ message }) {
-      problems.push({ field, text: message, said: `${label}: ${message}`, missing: !String(given ?? "").trim() });
+      problems.push({ field, label, text: message, said: `${label}: ${message}`, missing: !String(given ?? "").trim() });
     }
   };
   const site = siteText(store.trace, row);
@@ -152,4 +152,11 @@ export function planText(faults) {
   const off = faults.length - on;
   if (!on) return off ? `${plural(off, "fault")}, switched off` : "no fault armed";
   return `${plural(on, "fault")} armed${off ? `, ${off} off` : ""}`;
+}
+
+/** The lines that arm what is armed and replay it, as a person would write them.
+ * @param {{ faults: any[], session: string }} plan @param {number} steps */
+export function planCode({ faults, session }, steps) {
+  const armed = faults.filter((fault) => fault.enabled).map((fault) => fault.code);
+  return [...armed, `run = ${session}.replay(steps=${steps})`, "print(run.outcome)"].join("\n");
 }

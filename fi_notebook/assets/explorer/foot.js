@@ -2,7 +2,7 @@
 
 import { showPane } from "./choosing.js";
 import { button, copy, h } from "./dom.js";
-import { planText } from "./fault.js";
+import { planCode, planText } from "./fault.js";
 import { clip } from "./numbers.js";
 import { wholeNumber } from "./reading.js";
 
@@ -21,13 +21,14 @@ export function footPane(view) {
   const bar = h("progress.progress", { max: 1, "aria-label": "progress" });
   const steps = h("input.input", { type: "number", min: 1, max: 100000, value: "1", "aria-label": "steps" });
   const ask = (kind, fields) => () => store.tell(kind, fields);
-  const replay = button("Replay", () => (store.trace ? replaySteps(store, steps.value) : store.tell("trace")), {}, "primary");
+  const replay = button("Replay", () => (store.trace ? withSteps(store, steps.value, (n) => store.tell("replay", { steps: n })) : store.tell("trace")), {}, "primary");
   const stop = button("Stop", ask("stop"));
-  const reset = button("Reset", ask("disarm"));
-  const code = button("Copy as code", async () => {
-    await copy(store.plan.code ?? "", view.root);
-    store.done("copied as code", store.plan.code);
-  });
+  const disarm = button("Disarm all", ask("disarm"));
+  const code = button("Copy as code", () => withSteps(store, steps.value, async (n) => {
+    const text = planCode(store.plan, n);
+    await copy(text, view.root);
+    store.done("copied as code", text);
+  }));
   const save = button("Save injector.json", async () => {
     const saved = await store.tell("save", { path: store.ui.path });
     if (saved) store.done(`saved ${saved.path}`, saved.whole);
@@ -41,7 +42,7 @@ export function footPane(view) {
     view.root.querySelector(".fi-plan")?.scrollIntoView({ block: "nearest" });
   }, { title: "the plan, below the site" }, "link");
   const live = h("span.steps", null, "steps ", steps);
-  const el = h("div.foot", null, state, why, armed, bar, h("span.fill"), replay, live, stop, reset, code, save, report);
+  const el = h("div.foot", null, state, why, armed, bar, h("span.fill"), replay, live, stop, disarm, code, save, report);
   return {
     el,
     update() {
@@ -59,25 +60,28 @@ export function footPane(view) {
       const action = store.trace || dead ? "Replay" : "Trace";
       if (replay.textContent !== action) replay.textContent = action;
       stop.disabled = dead || !busy;
-      for (const each of [reset, save]) each.disabled = dead || !store.plan.faults.length;
+      for (const each of [disarm, save]) each.disabled = dead || !store.plan.faults.length;
       report.disabled = dead;
       save.textContent = `Save ${clip(store.ui.path.split(/[\\/]/).pop(), 24)}`;
-      for (const each of [replay, live, stop, reset, code, save, report]) each.hidden = store.readonly;
+      for (const each of [replay, live, stop, disarm, code, save, report]) each.hidden = store.readonly;
     },
   };
 }
 
-/** Replay so many steps. @param {Store} store @param {string} text how many */
-function replaySteps(store, text) {
+/** Do something with the number of steps in the box, or say why it is none.
+ * @param {Store} store @param {string} text @param {(steps: number) => any} use */
+function withSteps(store, text, use) {
+  let steps;
   try {
-    return store.tell("replay", { steps: Number(wholeNumber(text.trim(), "type a whole number of steps from 1", 1n)) });
+    steps = Number(wholeNumber(text.trim(), "type a whole number of steps from 1", 1n));
   } catch (error) {
     return store.fail(`steps: ${error.message}`);
   }
+  return use(steps);
 }
 
 /** The state in words. @param {Store} store @returns {{ text: string, kind: string, share: number | null }} */
-function stateText(store) {
+export function stateText(store) {
   const { state, note = "", progress } = store.state;
   if (store.readonly) return { text: "read-only report", kind: "idle", share: null };
   if (store.lost) return { text: `read-only: ${store.lost}`, kind: "error", share: null };
@@ -87,7 +91,8 @@ function stateText(store) {
   }
   if (state !== "idle") return { text: note ? `${state}: ${note}` : state, kind: "busy", share: null };
   if (store.failed) return { text: clip(store.failed.split("\n")[0], 120), kind: "failed", share: null };
-  if (store.told) return { text: clip(store.told, 120), kind: "done", share: null };
-  if (store.stale) return { text: `stale: ${store.stale}; run the step's cell again`, kind: "warn", share: null };
+  const told = clip(store.told, 120);
+  if (store.stale) return { text: [`stale: ${store.stale}; run the step's cell again`, told].filter(Boolean).join(" · "), kind: "warn", share: null };
+  if (told) return { text: told, kind: "done", share: null };
   return { text: note || (store.trace ? "ready" : "idle"), kind: note ? "warn" : "idle", share: null };
 }

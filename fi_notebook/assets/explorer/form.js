@@ -18,7 +18,7 @@ import { askPreview, previewTable } from "./preview.js";
  * @param {import("./dom.js").View} view */
 export function formPart(view) {
   const { store } = view;
-  const fields = h("div.fields");
+  const fields = h("fieldset.fields");
   const preview = h("div.preview");
   const bar = armBar(view, () => {
     fields.scrollIntoView({ block: "nearest" });
@@ -37,7 +37,8 @@ export function formPart(view) {
       }
       if (has("site", "form", "hello", "element", "values", "fault")) markProblems(fields, readForm(store, store.ui.row).problems);
       if (has("site", "form", "element", "values", "plan", "fault")) askPreview(store);
-      if (has("site", "preview")) fill(preview, previewTable(store));
+      fields.disabled = Boolean(store.lost);
+      if (has("site", "preview")) fill(preview, store.lost ? [h("div.warning", null, `nothing can be armed: ${store.lost}`)] : previewTable(store));
       if (has("site", "form", "element", "preview", "fault", "plan")) bar.update();
     },
   };
@@ -78,12 +79,18 @@ function formFields(store) {
   return [
     field("fault model", modelSelect(store, model, (name) => again({ model: name, parameters: {} })), model.summary),
     h("div.note", null, model.summary, model.source ? h("span.cite", { title: model.source }, " [source]") : null),
-    ...model.parameters.map((parameter) => parameterField(store, parameter)),
+    ...parametersOf(store, model).map((parameter) => parameterField(store, parameter)),
     ...elementFields(store, set, again),
     checked("steps", "steps", input(form.steps, set("steps"), { size: 6, placeholder: "0" }), "0, or 2,5-7,10-; counted from 0"),
     checked("seed", "seed", input(form.seed, set("seed"), { size: 6, inputmode: "numeric", placeholder: "0" }), "seed of the fault's own draws"),
     moreFields(store, set),
   ];
+}
+
+/** The parameters that mean something here: only complex numbers have parts. @param {Store} store */
+function parametersOf(store, model) {
+  const complex = store.dtypeOf(store.ui.row).startsWith("complex");
+  return model.parameters.filter(({ name }) => name !== "part" || complex || store.ui.form.parameters[name] !== undefined);
 }
 
 /** Which elements, and what tells them. @param {Store} store

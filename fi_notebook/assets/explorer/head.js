@@ -18,6 +18,7 @@ export function headPane(view) {
     title: "words, or fields: op: phase: module: code: dtype: bad: armed: effect: is: re:   A minus in front: all but these.",
     oninput: () => {
       store.ui.query = box.value;
+      if (!box.value.trim() && store.ui.row >= 0) store.openAbove(store.ui.row);
       store.changed("tree");
     },
   });
@@ -32,6 +33,7 @@ export function headPane(view) {
       if (box.value !== store.ui.query) box.value = store.ui.query;
       fill(tabs, VIEWS.map((name) => viewTab(store, name)));
       found.textContent = foundText(store);
+      found.toggleAttribute("data-bad", Boolean(store.visible()?.problem));
       fill(alerts, alertTiles(store));
       fill(phases, [phaseButtons(store), markButtons(store)]);
     },
@@ -61,8 +63,12 @@ const SIZES = new WeakMap();
 function sizesOf(trace) {
   if (SIZES.has(trace)) return SIZES.get(trace);
   const { columns, data } = trace;
-  const phases = new Int32Array(data.phases.length);
-  for (const phase of columns.phase) phases[phase] += 1;
+  const phases = data.phases.map(() => ({ folded: 0, all: 0 }));
+  const folded = 1 << data.flags.indexOf("folded");
+  columns.phase.forEach((phase, row) => {
+    phases[phase].all += 1;
+    if (columns.flags[row] & folded) phases[phase].folded += 1;
+  });
   const marked = (flag) => columns.flags.reduce((n, flags) => n + ((flags >> data.flags.indexOf(flag)) & 1), 0);
   const alerts = SEVERITIES.map((_, at) => columns.alert.reduce((n, each) => n + (each === at + 1), 0));
   SIZES.set(trace, { phases, alerts, collective: marked("collective"), folded: marked("folded") });
@@ -83,7 +89,7 @@ function goldenAlert(store) {
   if (sizes.every((n) => !n)) return null;
   const wanted = critical ? 1 : high ? 2 : 3;
   return button([`⚠ ${count(critical + high)} not finite`,
-    SEVERITIES.map((name, at) => sizes[at] ? h("span.severity", { "data-severity": name }, `${count(sizes[at])} ${name}`) : null)],
+    SEVERITIES.map((name, at) => sizes[at] ? h("span.severity", { "data-severity": name }, `${count(sizes[at])} ${name}${name === "medium" ? ", finite again" : ""}`) : null)],
   () => revealNext(store, (row) => alert[row] === wanted), {
     title: "go to the next call where it began. critical: finite in, not out; high: not finite in and out; medium: not finite in, finite out",
   }, "alert");
@@ -120,7 +126,10 @@ function phaseButtons(store) {
   if (!store.trace) return [];
   const { data } = store.trace;
   const sizes = sizesOf(store.trace).phases;
-  return data.phases.map((name, phase) => sizes[phase] ? phaseButton(store, name, phase, sizes[phase]) : null);
+  return data.phases.map((name, phase) => {
+    const { all, folded } = sizes[phase];
+    return all ? phaseButton(store, name, phase, store.ui.folded ? all : all - folded) : null;
+  });
 }
 
 /** Collectives, which a click searches, and what is folded away. @param {Store} store */

@@ -2,7 +2,7 @@
 
 import { h } from "./dom.js";
 import { KIND, firstRow } from "./layout.js";
-import { count, plural } from "./numbers.js";
+import { plural } from "./numbers.js";
 
 /** @import { Trace } from "./names.js" */
 /** @import { Store } from "./store.js" */
@@ -11,6 +11,13 @@ import { count, plural } from "./numbers.js";
 
 const MOSTLY = 0.5; // share of zeros that is worth a chip
 
+/** A count in at most four characters: `999`, `65k`, `1.2M`. @param {number} n */
+export function brief(n) {
+  const size = [1e9, 1e6, 1e3].find((each) => n >= each) ?? 1;
+  const digits = size > 1 && n < 10 * size ? Math.floor((10 * n) / size) / 10 : Math.floor(n / size);
+  return `${digits}${{ 1: "", 1e3: "k", 1e6: "M", 1e9: "G" }[size]}`;
+}
+
 /** What is remarkable about the values of one site. @param {Trace} trace @param {number} row
  * @returns {Chip[]} */
 export function healthOf(trace, row) {
@@ -18,11 +25,12 @@ export function healthOf(trace, row) {
   const numel = trace.data.shapes[shape[row]].reduce((a, b) => a * b, 1);
   const chips = [];
   const add = (text, bad, title) => chips.push({ text, bad, title });
-  if (nan[row] > 0) add(`NaN ${count(nan[row])}`, true, `${nan[row]} of ${numel} elements are NaN`);
+  const many = (n, what) => (n === numel && n > 1 ? `all ${what}` : `${what} ${brief(n)}`);
+  if (nan[row] > 0) add(many(nan[row], "NaN"), true, `${nan[row]} of ${numel} elements are NaN`);
   const infinite = Math.max(0, posinf[row]) + Math.max(0, neginf[row]);
   if (infinite) {
     const sign = neginf[row] > 0 ? (posinf[row] > 0 ? "±" : "−") : "+";
-    add(`${sign}Inf ${count(infinite)}`, true, `${posinf[row]} elements are +Inf, ${neginf[row]} are −Inf`);
+    add(many(infinite, `${sign}Inf`), true, `${posinf[row]} elements are +Inf, ${neginf[row]} are −Inf`);
   }
   if (!chips.length && numel > 1 && zeros[row] >= MOSTLY * numel) {
     const all = zeros[row] === numel;
@@ -41,8 +49,8 @@ export function healthCell(store, shown, node) {
     : bad[node] > 0 ? [{ text: "NaN/Inf", bad: true, title: "an output below is not finite" }] : [];
   if (broken?.[node] > 0) {
     const many = leaf ? `${plural(store.errors.bad[row], "element")}: ` : "";
-    chips = chips.filter((each) => each.bad); // there is no room for less
-    chips.unshift({ text: "+ NaN/Inf", bad: true, title: `${many}not finite in the faulty run, unlike the golden one` });
+    const before = chips.filter((each) => each.bad).map((each) => `; golden: ${each.title}`).join("");
+    chips = [{ text: "+ NaN/Inf", bad: true, title: `${many}not finite in the faulty run, unlike the golden one${before}` }]; // there is no room for more
   }
   return chips.map(({ text, bad: worse, title }) => h(worse ? "span.chip.bad" : "span.chip", { title }, text));
 }

@@ -40,6 +40,7 @@ export function hintOf(trace, terms, facts) {
   for (const { field, value, negate, unknown } of terms) {
     if (unknown && !value.startsWith(`${unknown}::`)) return missing("field", unknown, FIELDS, ":");
     if (field === "effect" && !facts.effect && !negate) return "no site fits: effects are known after a replay; press Replay first";
+    if (field === "armed" && !facts.armed.size && !negate) return "no site fits: nothing is armed";
     const known = { phase: trace.data.phases, is: trace.data.flags, effect: facts.effects }[field];
     const starts = known?.some((name) => name.toLowerCase().startsWith(value.toLowerCase()));
     if (known && !starts && !negate) return missing(field === "is" ? "mark" : field, value, known);

@@ -29,7 +29,7 @@ const CONTROLS = "button, input, select, textarea, summary, [tabindex]";
 
 /** Whether a control can have the focus. */
 function usable(control) {
-  return control.isConnected && !control.disabled && control.checkVisibility();
+  return control.isConnected && !control.matches(":disabled") && control.checkVisibility();
 }
 
 /** Where a control stands: every element above it, the nearest first, and the way down from there.

@@ -108,11 +108,12 @@ export function tally(tree, mask) {
   return found;
 }
 
-/** The largest value at or below each node. @param {Tree} tree @param {ArrayLike<number>} values */
-export function highest(tree, values) {
+/** The largest value of the chosen sites at or below each node; −1 where none has one.
+ * @param {Tree} tree @param {ArrayLike<number>} values @param {ArrayLike<number>} mask */
+export function highest(tree, values, mask) {
   const most = new Float64Array(tree.size).fill(-1);
   for (let node = tree.size - 1; node >= 0; node -= 1) {
-    if (tree.kind[node] === KIND.site) most[node] = values[tree.ref[node]];
+    if (tree.kind[node] === KIND.site && mask[tree.ref[node]]) most[node] = values[tree.ref[node]];
     const above = tree.parent[node];
     if (above >= 0 && !(most[node] <= most[above])) most[above] = most[node];
   }

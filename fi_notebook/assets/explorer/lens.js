@@ -50,7 +50,7 @@ function bitBoxes(store, dtype, bits, value, flipped) {
     const title = `flip bit ${bit} (${field}): ${pairText(value, made, dtype).join(" → ")}`;
     return h("button.bit", {
       type: "button", "data-field": field, "data-bit": bit, "data-key": bit, title,
-      "aria-label": `${is}, ${title}`, "aria-pressed": bit === flipped, tabindex: bit === reached ? 0 : -1,
+      "aria-label": `${is}, ${title}`, "aria-pressed": bit === flipped, tabindex: bit === reached ? 0 : -1, disabled: Boolean(store.lost),
       onclick: () => {
         store.ui.form = { ...store.ui.form, model: "bitflip", parameters: { bit }, extent: "index" };
         store.changed("form", "values");

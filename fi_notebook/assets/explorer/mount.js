@@ -26,7 +26,11 @@ export function mount(store, el) {
   root.append(head.el, switcher, h("div.panes", null, tree.el, site.el, result.el), foot.el, live);
   const paneShown = () => {
     root.dataset.pane = store.ui.pane;
-    fill(switcher, names.map((name) => button(name, () => showPane(store, name), { "aria-pressed": store.ui.pane === name }, "tab")));
+    fill(switcher, names.map((name) => button(name, () => showPane(store, name), {}, "tab")));
+    const [first, second, third] = switcher.children;
+    const beside = getComputedStyle(first).display === "none"; // the tree stands beside another
+    const chosen = { tree: beside ? second : first, site: second, result: third }[store.ui.pane];
+    for (const each of switcher.children) each.setAttribute("aria-pressed", String(each === chosen));
   };
   const keeping = focusKeeper(root);
   const draw_ = scheduler(store, (topics) => keeping(() => {
@@ -38,8 +42,11 @@ export function mount(store, el) {
   el.append(root);
   const unwatch = watchTheme(view);
   const unwatchCells = watchCells(view);
-  const sized = new ResizeObserver(() => redraw(view));
-  sized.observe(result.el);
+  const sized = new ResizeObserver(() => {
+    paneShown();
+    redraw(view);
+  });
+  for (const each of [root, result.el]) sized.observe(each);
   draw_(["hello", "trace", "tree", "plan", "run", "figures", "state", "site", "log", "pane", "tab"]);
   return () => {
     unsubscribe();

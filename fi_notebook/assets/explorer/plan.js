@@ -32,8 +32,8 @@ export function planPart(view) {
       if (!topics.some((t) => ["plan", "run", "state", "hello"].includes(t))) return;
       const { faults, undo, redo } = store.plan;
       tools.replaceChildren(...(store.readonly ? [] : [
-        button("undo", () => store.tell("undo"), { disabled: !undo }, "link"),
-        button("redo", () => store.tell("redo"), { disabled: !redo }, "link"),
+        button("undo", () => store.tell("undo"), { disabled: !undo || Boolean(store.lost) }, "link"),
+        button("redo", () => store.tell("redo"), { disabled: !redo || Boolean(store.lost) }, "link"),
         button("copy as JSON", () => copyJson(view), { disabled: !faults.length }, "link")]));
       file.hidden = store.readonly || Boolean(store.lost);
       list.replaceChildren(...faults.map((fault) => faultRow(view, fault)));
@@ -55,20 +55,21 @@ function faultRow(view, fault) {
   const { store } = view;
   const ran = statusOf(store, fault);
   const missed = ran && store.run.not_injected.find((each) => each.fault === fault.id);
+  const disabled = store.readonly || Boolean(store.lost);
   const status = !fault.enabled ? "off" : ran ?? "armed";
-  const on = h("input", { type: "checkbox", checked: fault.enabled, disabled: store.readonly, "aria-label": `${fault.id} is on`,
+  const on = h("input", { type: "checkbox", checked: fault.enabled, disabled, "aria-label": `${fault.id} is on`,
     onchange: () => store.tell("enable", { fault: fault.id, on: on.checked }) });
   return h("div.fault", { role: "listitem", "data-status": status }, on,
     button(clip([fault.text, ...triggerTexts(fault)].join(", "), 220), () => store.reveal(fault.rows[0] ?? -1), { title: fault.code }, "link"),
     h("span.chip", { "data-status": status }, status),
     store.readonly ? null : editButton(store, fault),
-    store.readonly ? null : button("×", () => store.tell("disarm", { fault: fault.id }), { "aria-label": `disarm ${fault.id}` }, "small"),
+    store.readonly ? null : button("×", () => store.tell("disarm", { fault: fault.id }), { "aria-label": `disarm ${fault.id}`, disabled }, "small"),
     missed ? h("div.note", null, missed.reason) : null);
 }
 
 /** @param {Store} store */
 function editButton(store, fault) {
-  const why = uneditable(store, fault);
+  const why = store.lost || uneditable(store, fault);
   return button("edit", () => edit(store, fault), { "aria-label": `edit ${fault.id}`, disabled: Boolean(why),
     title: why || "change it in the form; it keeps its name and its place" }, "small");
 }

@@ -52,7 +52,7 @@ export function resultPane(view) {
 /** The outcome in one sentence, and the figures that a person asks first. @param {Store} store */
 function outcome(store) {
   const { run } = store;
-  if (!run) return [h("div.empty", null, `${store.trace ? "Arm" : "When the step is traced, arm"} a fault and press Replay: golden and faulty run of the step are compared here.`)];
+  if (!run) return [h("div.empty", null, unrunText(store))];
   const { comparison } = run;
   const earlier = earlierText(store);
   return [
@@ -62,10 +62,20 @@ function outcome(store) {
       run.outcome.detected_by.map((name) => [" ", h("span.chip", null, `detected by ${name}`)])),
     run.not_injected.map(({ fault, reason }) => h("div.warning", null, `${fault} not injected: ${reason}`)),
     run.error ? h("div.warning", null, run.error) : null,
-    h("div.tiles", null, tile(comparison.loss.name, comparison.loss), tile(gradientNorm(comparison), comparison.gradient_norm),
+    h("div.tiles", null, tile(comparison.loss.name, comparison.loss), comparison.gradients.total ? tile(gradientNorm(comparison), comparison.gradient_norm) : null,
       countTile("sites that differ", comparison.diverged, comparison.compared),
-      countTile("gradients that differ", comparison.gradients.differing, comparison.gradients.total)),
+      comparison.gradients.total ? countTile("gradients that differ", comparison.gradients.differing, comparison.gradients.total) : null),
   ];
+}
+
+/** What is to be done for a result, before there is one. @param {Store} store */
+export function unrunText({ state, trace, plan, lost }) {
+  const compared = "golden and faulty run of the step are compared here.";
+  if (lost) return "Nothing was replayed.";
+  if (state.state !== "idle") return `${state.state} …`;
+  if (!trace) return `When the step is traced, arm a fault and press Replay: ${compared}`;
+  if (plan.faults.some((fault) => fault.enabled)) return `Press Replay: ${compared}`;
+  return `${plan.faults.length ? "Switch on" : "Arm"} a fault and press Replay: ${compared}`;
 }
 
 /** What is shown as the norm of the gradients: what the optimizer finds. */

@@ -4,7 +4,7 @@ import { chooseNode, showPane, toggle } from "./choosing.js";
 import { h, phaseTag } from "./dom.js";
 import { healthCell } from "./health.js";
 import { KIND, firstRow, isBranch } from "./layout.js";
-import { isMarked } from "./names.js";
+import { isMarked, siteText } from "./names.js";
 import { nodeText, typeText } from "./nodes.js";
 import { clip, exact, plural, short } from "./numbers.js";
 
@@ -61,7 +61,8 @@ function rowElement(view, pane, shown, at) {
   const leaf = tree.kind[node] === KIND.site;
   const { name, detail } = nodeText(store, tree, node);
   const trace = store.trace;
-  const element = h("div.row", {
+  const element = h(`div.row${tree.kind[node] < KIND.op ? ".wide" : ""}`, {
+    "data-broken": shown.bad[node] > 0 || shown.broken?.[node] > 0,
     role: "row", id: `${pane.ids}-${node}`, "data-node": node, "aria-rowindex": at + 1,
     "aria-level": tree.depth[node] + 1, "aria-expanded": branch ? String(open) : undefined,
     "aria-selected": node === store.ui.node, "aria-current": tree.nodeOfRow[store.ui.row] === node ? "true" : undefined,
@@ -71,17 +72,25 @@ function rowElement(view, pane, shown, at) {
     },
     ondblclick: () => branch && toggle(view, node),
   },
-  h("span.name", { role: "gridcell", style: `padding-left:${tree.depth[node] * 14}px`, title: clip(`${name} ${detail}`, 400) },
+  h("span.name", { role: "gridcell", style: `--fi-depth:${tree.depth[node]}`, title: clip(`${name} ${detail}`, 400) },
     h("span.twist", { onclick: (e) => { e.stopPropagation(); toggle(view, node); } }, branch ? (open ? "▾" : "▸") : ""),
     leaf ? armedBox(store, row) : null,
     tree.kind[node] >= KIND.call && isMarked(trace, row, "collective") ? collectiveMark() : null,
-    h(`span.label.k${tree.kind[node]}`, null, clip(name)),
+    h(`span.label.k${tree.kind[node]}`, null, labelParts(tree.kind[node], clip(name))),
     h("span.detail", null, clip(detail))),
   h("span", { role: "gridcell" }, uniform(tree, node, trace) ? phaseTag(trace.data.phases[trace.columns.phase[row]]) : null),
   h("span.type.num", { role: "gridcell", title: leaf ? typeText(store, row) : undefined }, leaf ? typeText(store, row) : plural(shown.found[node], "site")),
   h("span.health", { role: "gridcell" }, healthCell(store, shown, node)),
   h("span", { role: "gridcell" }, heatCell(store, shown, node)));
   return element;
+}
+
+/** A name; of a call the number and the output apart, which are never cut: they tell calls apart.
+ * @param {number} kind @param {string} name */
+function labelParts(kind, name) {
+  const star = kind === KIND.call || kind === KIND.site ? name.lastIndexOf("*") : -1;
+  const end = star < 0 ? name.length : star;
+  return [h("span.stem", null, name.slice(0, end)), end < name.length ? h("span.call", null, name.slice(end)) : null];
 }
 
 /** Whether a node is in one phase only, as far as its kind tells. @param {Tree} tree @param {Trace} trace */
@@ -106,10 +115,10 @@ function armedBox(store, row) {
   const [checked, mark] = BOXES[state];
   return h("span.box", {
     role: "checkbox", "data-state": state, "aria-checked": checked,
-    "aria-label": state === "off" ? "armed, but switched off" : "armed", title: faults.join("; ") || "arm",
+    "aria-label": `arm ${siteText(store.trace, row)}${state === "off" ? "; switched off" : ""}`, title: faults.join("; ") || "arm",
     onclick: (event) => {
       event.stopPropagation();
-      if (!store.readonly) store.toggleArmed(row).catch((error) => store.fail(error.message));
+      if (!store.readonly && !store.lost) store.toggleArmed(row).catch((error) => store.fail(error.message));
     },
   }, mark);
 }

@@ -33,10 +33,10 @@ export function shownOf(store) {
     tree, found, mask, problem, total,
     hint: total ? "" : hintOf(store.trace, terms, store.facts()),
     nodes: flatten(tree, store.opened(), found),
-    bad: highest(tree, bad),
-    broken: errors && highest(tree, errors.bad),
-    changed: errors && highest(tree, errors.changed),
-    heat: heatOf(store, tree),
+    bad: highest(tree, bad, mask),
+    broken: errors && highest(tree, errors.bad, mask),
+    changed: errors && highest(tree, errors.changed, mask),
+    heat: heatOf(store, tree, mask),
   };
 }
 
@@ -59,9 +59,9 @@ function masked(store) {
   return { mask, problem, terms };
 }
 
-/** Size of the heat at each node, and the ends of its scale.
- * @param {Store} store @param {Tree} tree */
-function heatOf(store, tree) {
+/** Size of the heat at each node, of the sites that are shown, and the ends of the scale of all.
+ * @param {Store} store @param {Tree} tree @param {Uint8Array} mask */
+function heatOf(store, tree, mask) {
   const name = store.ui.heat;
   const signed = name !== "error"; // an error below zero is none at all
   const values = signed ? store.trace.columns[name] : store.errors?.error;
@@ -76,5 +76,5 @@ function heatOf(store, tree) {
     if (x > high && x < Infinity) high = x;
   }
   const least = high * (signed ? 1e-5 : 1e-12);
-  return { most: highest(tree, sizes), low: Math.min(Math.max(low, least), high * NARROW), high };
+  return { most: highest(tree, sizes, mask), low: Math.min(Math.max(low, least), high * NARROW), high };
 }

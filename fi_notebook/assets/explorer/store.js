@@ -15,6 +15,9 @@ import { GONE } from "./wire.js";
 /** Requests that nobody made: their success says nothing of what a person did. */
 const UNASKED = ["ready", "resync", "ping"];
 
+/** How long the footer says what was done; the log keeps it. */
+const TOLD_MS = 10_000;
+
 /** What the page knows, and what the person looks at. Views draw it; nothing lives in the DOM. */
 export class Store {
   /** @param {(content: Record<string, any>) => any} send @param {boolean} readonly */
@@ -24,7 +27,7 @@ export class Store {
     this.lost = "";
     this.trace = null;
     /** @type {any} */ this.hello = { models: [] };
-    /** @type {any} */ this.plan = { faults: [] };
+    /** @type {any} */ this.plan = { faults: [], session: "session" };
     this.run = null;
     this.runs = 0; // how many were told
     this.stale = ""; // what has become of the traced cells since
@@ -56,6 +59,7 @@ export class Store {
     /** What the form's fault would change, or why it cannot. @type {any} */
     this.preview = null;
     this.previewTimer = 0;
+    this.toldTimer = 0;
     this.timer = 0;
     this.asked = 0; // inspections; the last one counts
     this.shown = null;
@@ -118,7 +122,16 @@ export class Store {
   done(text = "", more = "") {
     this.failed = "";
     this.told = text;
+    clearTimeout(this.toldTimer);
+    if (text) this.toldTimer = setTimeout(() => this.forget(text), TOLD_MS);
     if (text) this.note("info", text, more);
+    this.changed("state");
+  }
+
+  /** What was done is old news: the footer says how things stand again. @param {string} text */
+  forget(text) {
+    if (this.told !== text) return;
+    this.told = "";
     this.changed("state");
   }
 
@@ -191,7 +204,7 @@ export class Store {
     const shape = this.shapeOf(row);
     const alike = this.ui.row >= 0 && String(shape) === String(this.shapeOf(this.ui.row));
     if (!alike) { // else it stays chosen
-      this.ui.element = shape.length ? null : []; // a scalar has but one
+      this.ui.element = this.elementIn(shape);
       this.ui.elementText = this.ui.anchor = this.ui.corner = null;
     }
     this.ui.cursor = null;
@@ -204,20 +217,37 @@ export class Store {
     this.inspect();
   }
 
+  /** What of the chosen element is left in a tensor of another shape: the one of a scalar, the
+   * same index where it is aimed at and is one, else none: then the form aims at a drawn one.
+   * @param {number[]} shape */
+  elementIn(shape) {
+    const { element, form } = this.ui;
+    if (!shape.length) return [];
+    if (form.extent !== "index") return null;
+    if (element?.length === shape.length && element.every((at, axis) => at < shape[axis])) return element;
+    this.ui.form = { ...form, extent: "count", extentText: "1" };
+    return null;
+  }
+
   /** Show a site in the tree too. */
   reveal(row) {
     if (!(row >= 0) || !this.trace) return;
-    let node = this.tree().nodeOfRow[row];
     if (!this.visible()?.mask[row]) {
       this.ui.query = "";
       this.ui.hidden.clear();
       this.ui.folded = true;
     }
-    const open = this.opened();
-    this.ui.node = node;
-    while ((node = this.tree().parent[node]) >= 0) open[node] = 1;
+    this.ui.node = this.tree().nodeOfRow[row];
+    this.openAbove(row);
     this.select(row);
     this.changed("tree", "reveal");
+  }
+
+  /** Open every node above a site. @param {number} row */
+  openAbove(row) {
+    const { nodeOfRow, parent } = this.tree();
+    const open = this.opened();
+    for (let node = parent[nodeOfRow[row]]; node >= 0; node = parent[node]) open[node] = 1;
   }
 
   /** Ask for exact figures and for the values, where they are kept. */

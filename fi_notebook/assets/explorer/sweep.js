@@ -15,7 +15,7 @@ const SITE = "this site";
 export function sweepPart(view) {
   const { store } = view;
   const asked = { where: SITE, count: "8" };
-  const fields = h("div.fields");
+  const fields = h("fieldset.fields");
   const told = h("div.note", { role: "status" });
   const problem = h("div.problem", { role: "alert" });
   const ask = async (kind) => {
@@ -42,7 +42,10 @@ export function sweepPart(view) {
     el,
     update(topics) {
       el.hidden = store.readonly;
-      if (topics.includes("state")) dry.disabled = start.disabled = Boolean(store.lost) || store.state.state !== "idle";
+      if (topics.includes("state")) {
+        fields.disabled = Boolean(store.lost);
+        dry.disabled = start.disabled = fields.disabled || store.state.state !== "idle";
+      }
       if (!topics.some((t) => ["site", "trace"].includes(t))) return;
       Object.assign(asked, { where: SITE, count: "8" });
       told.textContent = problem.textContent = "";

@@ -21,7 +21,7 @@ export function treePane(view) {
   const heat = select(store.ui.heat, HEATS.map((name) => [name, HEAT_TEXTS[name] ?? name]), (value) => {
     store.ui.heat = value;
     store.changed("tree");
-  }, { "aria-label": "heat column", title: "what the bars show" });
+  }, { "aria-label": "heat column", title: "what the bars show, on a logarithmic scale" });
   const depth = h("span.depth");
   const heads = h("div.heads", null, h("span", null, "site", depth), h("span", null, "phase"),
     h("span", null, "output"), h("span", { title: "NaN, infinities, zeros" }, "health"), heat);
@@ -38,7 +38,8 @@ export function treePane(view) {
   return {
     el,
     update(topics) {
-      if (topics.some((t) => ["trace", "tree", "plan", "run", "site", "reveal", "hello"].includes(t))) paintRows(view, pane);
+      if (topics.some((t) => ["trace", "tree", "plan", "run", "site", "reveal", "hello"].includes(t))
+        || (topics.includes("state") && !store.trace)) paintRows(view, pane);
       if (topics.includes("reveal")) scrollTo(view, pane);
       if (topics.some((t) => ["trace", "tree"].includes(t))) fill(depth, depthSelect(store));
       heat.value = store.ui.heat;

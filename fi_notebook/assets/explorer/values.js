@@ -20,7 +20,8 @@ export function valuesPart(view) {
     const { site, ui } = store;
     const known = !store.readonly && site?.row === ui.row;
     const values = known ? site.values : null;
-    fill(missing, known && !values ? [missingText(store)] : []);
+    const lost = store.lost && site?.row !== ui.row; // what was read before is still there
+    fill(missing, lost ? [h("div.empty", null, `no values: ${store.lost}`)] : known && !values ? [missingText(store)] : []);
     const key = values ? `${ui.row} ${values.corner} ${values.grid.length}` : "";
     if (key !== shown) fill(place, values ? [arrayView(view, site)] : []);
     else if (values) markArray(store, picture(), picture().fiPart);

@@ -20,10 +20,10 @@ export function spoken(before, frame) {
 
 /** The words about a frame: how far it came, and what can no longer come. */
 function headOf(frame, gone) {
-  const state = gone ? `${GONE}; this is the last step that it sent`
-    : frame.closed ? "closed" : "watching";
+  const [kind, state] = gone ? ["lost", `${GONE}; this is the last step that it sent`]
+    : frame.closed ? ["ended", "closed"] : ["live", "watching"];
   return [h("h3.title", null, "watch"), h("span.found", null, frame.words ?? ""),
-    h("span.chip", { "data-state": state === "watching" ? "live" : "ended" }, state)];
+    h("span.chip", { "data-state": kind }, state)];
 }
 
 /** The alerts, or nothing. */

@@ -124,7 +124,7 @@ def watched_words(run: WatchedRun, golden: Sequence[WatchedRun]) -> str:
         said.append(f"one step of {run.every:,} is drawn")
     sites = len({name for one in (run, *golden) for name in one.series})
     if sites > MOST_ROWS:
-        said.append(f"{MOST_ROWS} of {sites:,} sites")
+        said.append(f"{MOST_ROWS} of {sites:,} sites are drawn, all are in the table")
     return DOT.join(said)
 
 

@@ -1,0 +1,133 @@
+"""How the page looks in a real browser: colours of either theme, forced ones, contrast, widths."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import pytest
+from torch import nn
+
+from fi_notebook.session import Session
+from fi_notebook.ui.explorer import Explorer
+from fi_notebook.ui.watch import LiveWatch
+from tests import models
+from tests.ui.bridge import bridged
+from tests.ui.conftest import Open, traced
+from tests.ui.pages import choose, index_box
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+_SHOW_BEFORE_IT_IS_PUT = """() => {
+  const place = document.createElement('div');
+  window.fiShow(place);
+  document.body.append(place);
+}"""
+
+_NAMES = """() => [...document.querySelectorAll('.fi-row')].map((row) => {
+  const name = row.querySelector('.fi-name');
+  const call = row.querySelector('.fi-call');
+  const end = name.getBoundingClientRect().right;
+  return [name.clientWidth, call ? call.getBoundingClientRect().right - end : 0];
+})"""
+
+_CONTRAST = """(of) => {
+  const page = document.createElement('canvas').getContext('2d', { willReadFrequently: true });
+  const light = (colour) => {
+    page.fillStyle = colour;
+    page.fillRect(0, 0, 1, 1);
+    const [r, g, b] = [...page.getImageData(0, 0, 1, 1).data].map((each) => {
+      const x = each / 255;
+      return x <= 0.04045 ? x / 12.92 : ((x + 0.055) / 1.055) ** 2.4;
+    });
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b + 0.05;
+  };
+  const back = light(getComputedStyle(document.querySelector('.fi-explorer')).backgroundColor);
+  return of.map(([name, part, what]) => {
+    const front = light(getComputedStyle(document.querySelector(name), part)[what]);
+    return Math.max(front, back) / Math.min(front, back);
+  });
+}"""
+_EDGES = (".fi-search", ".fi-foot .fi-input", ".fi-form .fi-select", ".fi-row .fi-box")
+_STYLE = "([name, part, what]) => getComputedStyle(document.querySelector(name), part)[what]"
+_BITS = "(bits) => bits.map((bit) => bit.getBoundingClientRect().width)"
+
+
+@pytest.mark.parametrize("kind", ["explorer", "watch"])
+def test_a_view_that_is_made_before_it_is_put_into_the_page_is_dark_too(
+    chromium: Browser, session: Session, kind: str
+) -> None:
+    """On a dark page that is settled, as for a cell that is run again, the theme is dark."""
+    with (
+        bridged(chromium, dark=True) as bridge,
+        closing(LiveWatch(models.mlp(seed=1).model, "relu")) as watch,
+        closing(Explorer(session) if kind == "explorer" else watch.view) as widget,
+    ):
+        bridge.show(widget)
+        bridge.page.evaluate(_SHOW_BEFORE_IT_IS_PUT)
+        bridge.page.locator(".fi-explorer[data-theme=dark]").nth(1).wait_for()
+
+
+def test_names_of_sites_can_be_told_apart_at_any_width(shown: Open) -> None:
+    """Ten modules deep, from 320 px: the number of a call is never cut, a name has 180 px."""
+    deep = models.mlp(seed=1)
+    for _ in range(10):
+        deep.model = nn.Sequential(deep.model)
+    with shown(traced(deep)) as bridge:
+        bridge.page.get_by_label("open the tree to depth").select_option(label="open all")
+        for width in (320, 400, 500, 620, 760, 968, 1181, 1600):
+            bridge.page.set_viewport_size({"width": width, "height": 700})
+            rows = bridge.page.evaluate(_NAMES)
+            assert min(name for name, _ in rows) >= 180, width
+            assert max(past for _, past in rows) <= 0, width
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_what_is_filled_in_can_be_seen(shown: Open, session: Session, dark: bool) -> None:
+    """Edges of boxes stand out from the page 3 to 1, what is written into empty ones 4.5 to 1."""
+    with shown(session, dark=dark) as bridge:
+        choose(bridge.page, "relu*2:0")
+        edges = [(name, None, "borderTopColor") for name in _EDGES]
+        assert min(bridge.page.evaluate(_CONTRAST, edges)) >= 3
+        words = [(name, "::placeholder", "color") for name in (".fi-search", ".fi-form .fi-input")]
+        assert min(bridge.page.evaluate(_CONTRAST, words)) >= 4.5
+
+
+def test_the_focus_is_seen_around_a_filled_button(shown: Open, session: Session) -> None:
+    """The ring has the button's colour, so there is a gap between them."""
+    with shown(session) as bridge:
+        bridge.page.get_by_label("steps", exact=True).last.focus()
+        bridge.page.keyboard.press("Shift+Tab")
+        focused = [":focus-visible", None, "outlineOffset"]
+        assert bridge.page.evaluate(_STYLE, focused) == "2px"
+        assert bridge.page.evaluate("document.activeElement.textContent") == "Replay"
+
+
+def test_forced_colours_keep_what_is_chosen(shown: Open, session: Session) -> None:
+    """The chosen row, line, view and phase, the bars and the state are told apart."""
+    with shown(session) as bridge:
+        page = bridge.page
+        page.emulate_media(forced_colors="active")
+        choose(page, "relu*2:0")
+        for name in (".fi-row[aria-selected=true]", ".fi-line[data-marked]"):
+            assert page.evaluate(_STYLE, [name, None, "outlineStyle"]) == "solid"
+        plain = page.evaluate(_STYLE, [".fi-tab[aria-pressed=false]", None, "backgroundColor"])
+        for name in (".fi-tab[aria-pressed=true]", ".fi-toggle[aria-pressed=true]"):
+            assert page.evaluate(_STYLE, [name, None, "backgroundColor"]) != plain
+        canvas = page.evaluate(_STYLE, [".fi-explorer", None, "backgroundColor"])
+        for name, part in ((".fi-bar", None), (".fi-state", "::before"), (".fi-phase", "::before")):
+            assert page.evaluate(_STYLE, [name, part, "backgroundColor"]) not in (canvas, plain)
+
+
+def test_bits_are_wide_enough_to_be_hit(shown: Open, session: Session) -> None:
+    """At any width a bit has 24 px, and its bytes stay whole: 8, 16 or 32 in a line."""
+    with shown(session) as bridge:
+        index_box(bridge.page, "relu*2:0").fill("0, 0, 0, 0")
+        bits = bridge.page.locator(".fi-bit")
+        bits.first.wait_for()
+        for width in (320, 400, 700, 968, 1181, 1600, 3200):
+            bridge.page.set_viewport_size({"width": width, "height": 900})
+            assert min(bits.evaluate_all(_BITS)) >= 24, width
+            tops = bits.evaluate_all("(all) => all.map((bit) => bit.getBoundingClientRect().top)")
+            assert tops.count(tops[0]) in (8, 16, 32)
