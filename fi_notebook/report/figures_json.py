@@ -28,8 +28,11 @@ MOST_INJECTIONS = 8
 
 
 def templates() -> dict[str, Any]:
-    """The look of every figure on a light and on a dark page."""
-    return {name: json.loads(figures.theme(dark).to_json()) for name, dark in _THEMES.items()}
+    """The look of every figure on a light and on a dark page, which shows through."""
+    return {
+        name: json.loads(figures.theme(dark, transparent=True).to_json())
+        for name, dark in _THEMES.items()
+    }
 
 
 _THEMES = {"light": False, "dark": True}

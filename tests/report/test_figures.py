@@ -18,6 +18,7 @@ from fi_notebook.report import figures
 from fi_notebook.report.figures.histogram import special_counts
 from fi_notebook.report.figures.look import plain
 from fi_notebook.report.figures.spread import EFFECT_MARKS
+from fi_notebook.report.figures_json import templates
 from tests.records import comparison, flipped, injection, run, steps
 from tests.tools import modebar
 from tests.tools.offline import opened
@@ -112,11 +113,33 @@ def test_no_figure_offers_to_upload_itself(chromium: Browser, tmp_path: Path) ->
         assert modebar.buttons(page) == modebar.LOCAL
 
 
-def test_the_background_is_that_of_the_page() -> None:
-    """Both templates are transparent."""
-    for dark in (False, True):
-        layout = figures.theme(dark).layout
-        assert layout.paper_bgcolor == layout.plot_bgcolor == "rgba(0,0,0,0)"
+def test_a_page_shows_through_its_figures() -> None:
+    """Both templates that are sent to a page are transparent."""
+    for template in templates().values():
+        layout = template["layout"]
+        assert layout["paper_bgcolor"] == layout["plot_bgcolor"] == "rgba(0,0,0,0)"
+
+
+def test_a_figure_brings_the_paper_that_its_ink_is_read_on() -> None:
+    """A contrast of at least 4.5 on whatever page, as none of its own shows through."""
+    for dark, paper in ((False, "#ffffff"), (True, "#1b1e23")):
+        layout = figures.propagation(run().comparison, dark=dark).layout.template.layout
+        assert layout.paper_bgcolor == paper
+        inks = (layout.font, layout.title.font, layout.title.subtitle.font, layout.legend.font)
+        for ink in (*inks, layout.xaxis.tickfont, layout.yaxis.title.font):
+            assert _contrast(ink.color, paper) >= 4.5
+
+
+def _contrast(ink: str, paper: str) -> float:
+    """The contrast of two colours as WCAG defines it: 1 to 21."""
+    light, dark = sorted((_luminance(ink), _luminance(paper)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def _luminance(colour: str) -> float:
+    shares = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in shares]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
 def test_histograms_count_every_element_once() -> None:

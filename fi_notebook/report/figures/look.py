@@ -3,6 +3,9 @@
 Marks have two colours only, a neutral one for golden and an accent for faulty. Both
 have a contrast of at least 3 on white and on black, so that a change between light and
 dark is a change of the template alone; symbols and words say the same as the colours.
+A figure brings its paper: it cannot know the page that it is shown on, and no ink reaches
+a contrast of 4.5 both on white and on a dark page. A page that knows its own look takes
+a template without paper.
 
 Limits: plotly reads some markup in texts; `plain` makes any name a text.
 """
@@ -52,6 +55,7 @@ DOT = " · "
 """What stands between the clauses of a subtitle."""
 
 _FONT = "system-ui, -apple-system, 'Segoe UI', 'Helvetica Neue', Arial, sans-serif"
+_NONE = "rgba(0,0,0,0)"
 _MANY = 2000  # from here on points are drawn by WebGL
 _REMOVED = (
     *("lasso2d", "select2d", "zoomIn2d", "zoomOut2d", "autoScale2d"),  # of no use here
@@ -60,21 +64,26 @@ _REMOVED = (
 """Buttons that no figure has; under which name plotly uploads depends on its version."""
 
 
-def theme(dark: bool = False) -> go.layout.Template:
-    """The template of every figure; transparent, so that the page shows through.
+def theme(dark: bool = False, *, transparent: bool = False) -> go.layout.Template:
+    """The template of every figure.
 
     Args:
         dark: Whether the page is dark.
+        transparent: Whether the page shows through; it must then be dark where ``dark`` is
+            and light where it is not.
+
+    Returns:
+        The template.
     """
-    text, quiet, line, card = (
-        ("#e6e8eb", "#a3aab5", "rgba(255,255,255,0.12)", "#23262b")
+    text, quiet, line, card, paper = (
+        ("#e6e8eb", "#a3aab5", "rgba(255,255,255,0.12)", "#23262b", "#1b1e23")
         if dark
-        else ("#1f2328", "#59626e", "rgba(0,0,0,0.10)", "#ffffff")
+        else ("#1f2328", "#59626e", "rgba(0,0,0,0.10)", "#ffffff", "#ffffff")
     )
     return go.layout.Template(
         layout={
-            "paper_bgcolor": "rgba(0,0,0,0)",
-            "plot_bgcolor": "rgba(0,0,0,0)",
+            "paper_bgcolor": _NONE if transparent else paper,
+            "plot_bgcolor": _NONE,
             "font": {"family": _FONT, "size": 12, "color": text},
             "title": {
                 "font": {"size": 14, "color": text},
@@ -94,7 +103,7 @@ def theme(dark: bool = False) -> go.layout.Template:
                 "y": 1,
                 "yanchor": "bottom",
                 "font": {"size": 11, "color": quiet},
-                "bgcolor": "rgba(0,0,0,0)",
+                "bgcolor": _NONE,
             },
             "margin": {"l": 56, "r": 16, "t": 84, "b": 48},
             "hoverlabel": {
@@ -106,7 +115,7 @@ def theme(dark: bool = False) -> go.layout.Template:
             "xaxis": _axis(quiet, line),
             "yaxis": _axis(quiet, line),
             "modebar": {
-                "bgcolor": "rgba(0,0,0,0)",
+                "bgcolor": _NONE,
                 "color": quiet,
                 "activecolor": text,
                 "remove": _REMOVED,
