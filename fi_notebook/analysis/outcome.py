@@ -116,10 +116,12 @@ def _inactive(e: Evidence) -> Outcome | None:
     if all(injection.note == NO_ELEMENT for injection in e.injections):
         return Outcome("inactive", f"{e.struck}, but {NO_ELEMENT}, so it changed nothing", e.strike)
     numel = int(np.prod(e.first.after.shape, dtype=np.int64))
+    alone = len({injection.site for injection in e.injections}) == 1
+    where = f" of its {counted(numel, 'element')}" if alone else ""
     return Outcome(
         "inactive",
-        f"{e.struck}, but changed no bit of its {counted(numel, 'element')}: "
-        "each that was chosen already had the value that the fault gives it",
+        f"{e.struck}, but changed no bit{where}: "
+        "each element that was chosen already had the value that the fault gives it",
         e.strike,
     )
 

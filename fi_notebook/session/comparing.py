@@ -94,8 +94,8 @@ def _inexact_words(compared: Comparison) -> str:
 
 
 def _struck(faulty: StepResult, trace: Trace) -> np.ndarray:
-    """Whether a fault struck each site of the faulty step."""
-    rows = [row_of(trace, injection.site) for injection in faulty.injections]
+    """Whether a fault changed each site of the faulty step."""
+    rows = [row_of(trace, injection.site) for injection in faulty.injections if injection.changed]
     struck = np.zeros(len(trace), bool)
     struck[[row for row in rows if row is not None]] = True
     return struck
