@@ -17,7 +17,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from fi_notebook.core.run import HARMLESS, OUTCOMES
-from fi_notebook.core.words import counted
+from fi_notebook.core.words import counted, spoken
 from fi_notebook.report.figures.look import (
     DOT,
     FAULTY,
@@ -28,6 +28,7 @@ from fi_notebook.report.figures.look import (
     set_title,
     short,
 )
+from fi_notebook.report.palette import PHASES
 
 __all__ = ["COLOURS", "heat_map", "losses", "outcomes", "timeline"]
 
@@ -48,16 +49,6 @@ COLOURS = {
     "metric_degraded": "#0b7285",
 }
 """The colour of each outcome; what is not in it has none of its own."""
-
-_PHASES = {
-    "forward": "#3b82f6",
-    "loss": "#d9a406",
-    "backward": "#8b5cf6",
-    "recompute": "#c2419a",
-    "optimizer": "#2f9e53",
-    "other": "#7a828e",
-}
-"""The hue of each phase, as in the explorer."""
 
 _PATTERNS = {"masked_tolerance": "/", "inactive": ".", "nan_delayed": "\\", "crash": "x"}
 """What tells outcomes apart where colours do not."""
@@ -127,13 +118,13 @@ def outcomes(columns: Columns, by: str = "layer", *, dark: bool = False) -> go.F
         figure.add_bar(
             y=names,
             x=shares,
-            name=plain(name),
+            name=plain(spoken(name)),
             orientation="h",
             marker={
                 "color": COLOURS.get(name, FAULTY),
                 "pattern": {"shape": _PATTERNS.get(name, "")},
             },
-            hovertemplate=f"%{{y}}<br>{plain(name)} %{{x:.1%}}<extra></extra>",
+            hovertemplate=f"%{{y}}<br>{plain(spoken(name))} %{{x:.1%}}<extra></extra>",
         )
     figure.update_layout(barmode="stack", height=170 + 26 * max(4, len(groups)))
     set_title(
@@ -171,7 +162,7 @@ def timeline(columns: Columns, *, dark: bool = False) -> go.Figure:
             x=places[mine],
             y=share[mine],
             name=plain(phase),
-            marker={"color": _PHASES.get(phase, GOLDEN)},
+            marker={"color": PHASES.get(phase, GOLDEN)},
             text=[texts[n] for n in np.flatnonzero(mine)],
             customdata=made[mine],
             textposition="none",
@@ -239,10 +230,10 @@ def _fan(figure: go.Figure, name: str, curves: list[np.ndarray]) -> None:
         x=steps,
         y=spread[1],
         mode="lines+markers",
-        name=f"{plain(name)} ({len(curves)})",
+        name=f"{plain(spoken(name))} ({len(curves)})",
         legendgroup=name,
         line={"color": colour},
-        hovertemplate=f"{plain(name)}<br>step %{{x}}: median %{{y:.4g}}<extra></extra>",
+        hovertemplate=f"{plain(spoken(name))}<br>step %{{x}}: median %{{y:.4g}}<extra></extra>",
     )
 
 

@@ -20,6 +20,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from fi_notebook.report.names import cleaned, shortened
+from fi_notebook.report.palette import FAULTY, GOLDEN, OPPOSITE
 
 __all__ = [
     "DOT",
@@ -40,11 +41,8 @@ __all__ = [
     "theme",
 ]
 
-GOLDEN = "#7a828e"
 GOLDEN_FILL = "rgba(122,130,142,0.45)"
-FAULTY = "#e8590c"
 FAULTY_FILL = "rgba(232,89,12,0.14)"
-OPPOSITE = "#3b82f6"
 FAULTY_SCALE = [[0.0, "rgba(232,89,12,0.08)"], [1.0, "rgba(232,89,12,0.65)"]]
 SIGNED_SCALE = [[0.0, OPPOSITE], [0.5, "rgba(128,128,128,0)"], [1.0, FAULTY]]
 
@@ -56,6 +54,7 @@ DOT = " · "
 
 _FONT = "system-ui, -apple-system, 'Segoe UI', 'Helvetica Neue', Arial, sans-serif"
 _NONE = "rgba(0,0,0,0)"
+_TITLE, _SUBTITLE = 36, 52  # characters of a line, in a figure of 400 pixels
 _MANY = 2000  # from here on points are drawn by WebGL
 _REMOVED = (
     *("lasso2d", "select2d", "zoomIn2d", "zoomOut2d", "autoScale2d"),  # of no use here
@@ -89,12 +88,12 @@ def theme(dark: bool = False, *, transparent: bool = False) -> go.layout.Templat
                 "font": {"size": 14, "color": text},
                 "subtitle": {"font": {"size": 12, "color": quiet}},
                 "x": 0,
-                "xref": "paper",
+                "xref": "container",
                 "xanchor": "left",
                 "yref": "container",
                 "y": 1,
                 "yanchor": "top",
-                "pad": {"t": 10},
+                "pad": {"t": 10, "l": 12},
             },
             "legend": {
                 "orientation": "h",
@@ -121,7 +120,8 @@ def theme(dark: bool = False, *, transparent: bool = False) -> go.layout.Templat
                 "remove": _REMOVED,
             },
             "colorway": [GOLDEN, FAULTY, OPPOSITE],
-        }
+        },
+        data={"bar": [{"insidetextfont": {"color": text}}]},
     )
 
 
@@ -156,26 +156,27 @@ def set_title(
 
     Args:
         figure: The figure.
-        title: What it shows, escaped by the caller.
+        title: What it shows, escaped by the caller; broken between words where it is long,
+            so that no button of the figure covers it.
         subtitle: What must be known to read it, escaped by the caller; broken at `DOT`
             where it is long, so that a narrow figure shows all of it.
         dark: Whether the page is dark.
-        room: Height above the plot, where the subtitle is one line.
+        room: Height above the plot, where title and subtitle are one line each.
     """
-    lines = _broken(subtitle)
+    heads, lines = _broken(title, " ", _TITLE), _broken(subtitle, DOT, _SUBTITLE)
     figure.update_layout(
         template=theme(dark),
-        title={"text": title, "subtitle": {"text": "<br>".join(lines)}},
+        title={"text": "<br>".join(heads), "subtitle": {"text": "<br>".join(lines)}},
         modebar={"remove": _REMOVED},  # here too: a figure may be given another template
-        margin={"t": room + 15 * (len(lines) - 1)},
+        margin={"t": room + 18 * (len(heads) - 1) + 15 * (len(lines) - 1)},
     )
 
 
-def _broken(text: str, limit: int = 52) -> list[str]:
-    """A text in lines, broken between its clauses only."""
+def _broken(text: str, between: str, limit: int) -> list[str]:
+    """A text in lines, broken between its clauses, or its words, only."""
     lines = [""]
-    for clause in text.split(DOT):
-        longer = DOT.join(part for part in (lines[-1], clause) if part)
+    for clause in text.split(between):
+        longer = between.join(part for part in (lines[-1], clause) if part)
         if len(longer) > limit and lines[-1]:
             lines.append(clause)
         else:
