@@ -16,6 +16,7 @@ from fi_notebook.core.fault import Fault, FaultPlan
 from fi_notebook.core.run import EFFECTS, Difference
 from fi_notebook.core.site import Target
 from fi_notebook.report import figures
+from fi_notebook.report.figures import campaign
 from fi_notebook.report.figures.histogram import special_counts
 from fi_notebook.report.figures.look import plain
 from fi_notebook.report.figures.spread import EFFECT_MARKS
@@ -439,3 +440,21 @@ def test_the_hues_of_a_meaning_are_seen_on_either_paper() -> None:
 def test_a_run_without_a_step_says_so() -> None:
     """A crash in the first step of both."""
     assert "no step" in figures.training(run(golden=(), faulty=())).layout.annotations[0].text
+
+
+def test_legends_of_a_campaign_lie_below_and_fans_let_each_other_through() -> None:
+    """Outcomes are many; above they would cover the title in 400 pixels."""
+    columns = {
+        "outcome": np.array(["changed", "masked_exact"]),
+        "bit": np.array([1, 2]),
+        "layer": np.array(["a", "b"]),
+        "phase": np.array(["forward", "forward"]),
+        "order": np.array([0, 1]),
+        "site": np.array(["mm*1:0", "mm*2:0"]),
+        "losses": np.array([[1.0, 2.0], [1.0, 3.0]]),
+    }
+    drawn = [draw(columns) for draw in (campaign.outcomes, campaign.timeline, campaign.losses)]
+    assert all(figure.layout.legend.y < 0 for figure in drawn)
+    assert [bar.name for bar in drawn[0].data] == ["masked exact", "changed"]
+    fans = [trace.fillcolor for trace in drawn[2].data if trace.fill == "tonexty"]
+    assert fans == ["rgba(122,130,142,0.12)", "rgba(232,89,12,0.12)"]

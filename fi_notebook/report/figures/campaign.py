@@ -23,6 +23,7 @@ from fi_notebook.report.figures.look import (
     FAULTY,
     FAULTY_SCALE,
     GOLDEN,
+    LEGEND_UNDER,
     message,
     plain,
     set_title,
@@ -126,14 +127,14 @@ def outcomes(columns: Columns, by: str = "layer", *, dark: bool = False) -> go.F
             },
             hovertemplate=f"%{{y}}<br>{plain(spoken(name))} %{{x:.1%}}<extra></extra>",
         )
-    figure.update_layout(barmode="stack", height=170 + 26 * max(4, len(groups)))
+    height = 240 + 26 * max(4, len(groups))
+    figure.update_layout(barmode="stack", height=height, legend=LEGEND_UNDER)
     set_title(
         figure,
         f"Outcomes by {plain(by)}",
         f"{counted(int(kept.sum()), 'injection')}{DOT}"
         f"{int((~kept).sum()):,} not injected, left out",
         dark=dark,
-        room=110,
     )
     figure.update_xaxes(tickformat=".0%", range=[0, 1])
     figure.update_yaxes(autorange="reversed")
@@ -174,6 +175,7 @@ def timeline(columns: Columns, *, dark: bool = False) -> go.Figure:
         f"{counted(len(places), 'site')} in execution order{DOT}share of injections that do harm",
         dark=dark,
     )
+    figure.update_layout(legend=LEGEND_UNDER)
     figure.update_xaxes(title="site, in execution order")
     figure.update_yaxes(tickformat=".0%", range=[0, 1.02])
     return figure
@@ -199,6 +201,7 @@ def losses(columns: Columns, *, dark: bool = False) -> go.Figure:
         f"median, and from the 10th to the 90th percentile{DOT}NaN and Inf leave a gap",
         dark=dark,
     )
+    figure.update_layout(height=480, legend=LEGEND_UNDER)
     figure.update_xaxes(title="step", dtick=1)
     figure.update_yaxes(title="loss")
     return figure
@@ -221,7 +224,7 @@ def _fan(figure: go.Figure, name: str, curves: list[np.ndarray]) -> None:
         x=steps,
         y=spread[2],
         fill="tonexty",
-        opacity=0.3,
+        fillcolor=_faint(colour),
         showlegend=False,
         legendgroup=name,
         **band,
@@ -235,6 +238,12 @@ def _fan(figure: go.Figure, name: str, curves: list[np.ndarray]) -> None:
         line={"color": colour},
         hovertemplate=f"{plain(spoken(name))}<br>step %{{x}}: median %{{y:.4g}}<extra></extra>",
     )
+
+
+def _faint(colour: str) -> str:
+    """A colour that others show through."""
+    red, green, blue = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
+    return f"rgba({red},{green},{blue},0.12)"
 
 
 def _injected(columns: Columns) -> np.ndarray:

@@ -30,6 +30,7 @@ __all__ = [
     "GOLDEN",
     "GOLDEN_FILL",
     "LEGEND_BELOW",
+    "LEGEND_UNDER",
     "OPPOSITE",
     "SIGNED_SCALE",
     "heat",
@@ -48,6 +49,9 @@ SIGNED_SCALE = [[0.0, OPPOSITE], [0.5, "rgba(128,128,128,0)"], [1.0, FAULTY]]
 
 LEGEND_BELOW = {"yref": "container", "y": 0, "yanchor": "bottom"}
 """A legend at the lower edge, where it meets no title however narrow the figure is."""
+
+LEGEND_UNDER = {"x": 0, "xanchor": "left", "y": -0.24, "yanchor": "top"}
+"""A legend of many names below the axis, which makes the room that its rows need."""
 
 DOT = " · "
 """What stands between the clauses of a subtitle."""

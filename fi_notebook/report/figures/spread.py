@@ -25,6 +25,7 @@ from fi_notebook.report.figures.look import (
     DOT,
     FAULTY,
     GOLDEN,
+    LEGEND_UNDER,
     OPPOSITE,
     message,
     plain,
@@ -50,7 +51,6 @@ EFFECT_MARKS: Mapping[str, tuple[str, str, int]] = {
 
 _POINTS = 4000
 _SEGMENTS = 40
-_BELOW = {"x": 0, "xanchor": "left", "y": -0.24, "yanchor": "top"}
 _TINT = 0.3  # how strong the hue of a phase is behind its name
 _CROWD = 300  # from here on marks are small and let each other through
 
@@ -88,7 +88,7 @@ def propagation(
         showgrid=False,
     )
     figure.update_layout(yaxis={"title": {"text": "relative L2 error"}, **ticks})
-    figure.update_layout(height=450, hovermode="closest", legend=_BELOW)
+    figure.update_layout(height=450, hovermode="closest", legend=LEGEND_UNDER)
     set_title(figure, title, _subtitle(comparison, len(rows), drawn), dark=dark, room=90)
     return figure
 
