@@ -108,7 +108,7 @@ def _first_words(comparison: Comparison, tolerance: float) -> str:
     matched = rows[(comparison.columns["golden"] >= 0)[rows]] if len(rows) else rows
     matched = matched[(comparison.columns["faulty"] >= 0)[matched]]
     if not len(matched):
-        return f"no output that both traces have differs{beyond}"
+        return f"no site that both traces have differs{beyond}"
     row = int(matched[0])
     far = float(comparison.columns["relative_l2"][row])
     where = describe(comparison.golden, int(comparison.columns["golden"][row]))

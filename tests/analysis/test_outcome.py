@@ -13,6 +13,7 @@ from fi_notebook.core.fault import FaultPlan
 from fi_notebook.core.injection import NotInjected
 from fi_notebook.core.run import OUTCOMES, RESULT, Difference, Outcome
 from tests.records import CHANGED_LOSS, EQUAL_LOSS, PLAN, comparison, flipped, injection, steps
+from tests.traces import Call, build
 
 MOVED = Difference("fc.weight", False, 6, 6, relative_l2=0.001, max_abs=0.002)
 SPREAD = {"relu*2:0": 0.01, "mm*1:0": 0.06, "_foreach_add_*1:0[0]": 0.001}
@@ -156,6 +157,21 @@ def test_masked_exact_names_the_last_call_that_differs() -> None:
         "part that the call takes); the last call that differs is relu*2:0, and every later "
         "call and the whole update are bit-equal to the golden run",
         0,
+    )
+
+
+def test_masked_exact_names_a_call_that_the_tree_shows() -> None:
+    """A folded detach of it differs later; every later call of the tree is bit-equal."""
+    trace = build(
+        Call("relu", "act"),
+        Call("detach", "act", inputs=(0,), flags=("folded",)),
+        Call("sum", "", inputs=(0,)),
+        Call("_foreach_add_", "", phase="optimizer"),
+    )
+    died = comparison({"relu*1:0": 0.1, "detach*1:0": 0.1}, trace)
+    reason = case(comparison=died).reason
+    assert (
+        "the last call of the tree that differs is relu*1:0, and every later call of it" in reason
     )
 
 
@@ -383,8 +399,9 @@ def test_shares_of_the_mean_loss_are_called_that() -> None:
     faulty = steps([4.0, 2.0, 1.0, 0.75, 0.75, 0.5, 0.75, 0.75], distances=0.1)
     outcome = case(golden_steps=golden, faulty_steps=faulty)
     assert outcome.name == "slow_degrade"
-    assert "exceeds the golden one by 20 % of its mean (more than 5 % from step 6 on)" in (
-        outcome.reason
+    assert (
+        "exceeds the golden one by 20 % of the mean golden loss (more than 5 % from step 6 on)"
+        in (outcome.reason)
     )
 
 

@@ -254,7 +254,7 @@ def test_propagation_has_a_trace_for_each_effect() -> None:
     assert heights["amplified (1)"] == pytest.approx([np.log10(0.2)])
     assert "masked" in figure.layout.yaxis.ticktext
     assert "new NaN, Inf" not in figure.layout.yaxis.ticktext
-    assert _title(figure) == "5 of 18 outputs differ"
+    assert _title(figure) == "5 of 18 sites differ"
     assert _words(figure) == "first: relu*2:0"
 
 
@@ -297,7 +297,7 @@ def test_every_effect_has_a_mark() -> None:
 def test_equal_runs_are_said_in_words() -> None:
     """Instead of an empty plot."""
     figure = figures.propagation(comparison({}))
-    assert figure.layout.annotations[0].text == "every output of every call is bit-equal"
+    assert figure.layout.annotations[0].text == "every site is bit-equal"
 
 
 def test_a_hundred_thousand_calls_are_decimated_and_said() -> None:

@@ -40,7 +40,7 @@ def tensor_diff(injection: Injection, *, dark: bool = False) -> go.Figure:
     """Histograms of the tensor before and after on one axis.
 
     Args:
-        injection: One firing.
+        injection: One strike.
         dark: Whether the page is dark.
     """
     before, after, note = values_and_note(injection)

@@ -66,11 +66,11 @@ def propagation(
         dark: Whether the page is dark.
     """
     total, differing = len(comparison), len(comparison.diverged)
-    title = f"{among(differing, total, 'output')} {agreed(differing, 'differ')}"
+    title = f"{among(differing, total, 'site')} {agreed(differing, 'differ')}"
     effects = comparison.columns["effect"]
     rows = np.flatnonzero(effects != EFFECTS.index("equal"))
     if not len(rows):
-        return message(title, "every output of every call is bit-equal", dark=dark)
+        return message(title, "every site is bit-equal", dark=dark)
     places, ticks = _places(comparison, rows)
     figure, drawn = go.Figure(), 0
     for name in EFFECT_MARKS:
@@ -83,7 +83,7 @@ def propagation(
     _add_alarms(figure, comparison, detections, ticks["range"][1])
     _add_phases(figure, comparison)
     figure.update_xaxes(
-        title_text=f"output, in execution order (1 to {total:,})",
+        title_text=f"site, in execution order (1 to {total:,})",
         range=[0.5 - 0.01 * total, total * 1.01 + 0.5],
         showgrid=False,
     )
@@ -102,7 +102,7 @@ def _subtitle(comparison: Comparison, count: int, drawn: int) -> str:
     sampled = int((~comparison.columns["exact"]).sum())
     said = [f"first: {short(comparison.first)}" if comparison.first else "masked everywhere"]
     if sampled:
-        said.append(f"{counted(sampled, 'output')} judged on a sample or statistics")
+        said.append(f"{counted(sampled, 'site')} judged on a sample or statistics")
     if drawn < count:
         said.append(f"{drawn:,} of {count:,} drawn, extremes kept")
     if comparison.structural:

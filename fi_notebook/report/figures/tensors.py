@@ -46,7 +46,7 @@ def difference_heatmap(injection: Injection, *, dark: bool = False) -> go.Figure
     """Where in the tensor the values changed, and by how much.
 
     Args:
-        injection: One firing.
+        injection: One strike.
         dark: Whether the page is dark.
     """
     whole, title = values_of(injection), title_of(injection, "difference")
@@ -195,7 +195,7 @@ def scatter(injection: Injection, *, dark: bool = False) -> go.Figure:
     """Golden against faulty values of the struck tensor; what did not change is on the line.
 
     Args:
-        injection: One firing.
+        injection: One strike.
         dark: Whether the page is dark.
     """
     before, after, note = values_and_note(injection)
