@@ -206,7 +206,7 @@ def run(options: Options) -> int | None:
 
     fi-notebook run injector.json train.py -- --epochs 1
 
-    One line is shown for each firing, and a report at the end; with -v also the calls of
+    One line is shown for each strike, and a report at the end; with -v also the calls of
     the listed steps, with -vv their shapes and source lines.
     """
     return _run_script(options.plan, options)
@@ -261,7 +261,7 @@ def _check_script(options: Options) -> None:
 
 
 def _verbosity(plan: FaultPlan, asked: int) -> str:
-    """What is logged: what was asked for, else firings alone, unless the plan is for its log."""
+    """What is logged: what was asked for, else strikes alone, unless the plan is for its log."""
     if asked:
         return "normal" if asked == 1 else "verbose"
     logs = not len(plan) or plan.log_steps is not None
@@ -286,7 +286,7 @@ def _logged() -> Iterator[None]:
 def report(options: Options) -> int | None:
     """Sum up what was written while a script ran, or a saved trace.
 
-    fi-notebook report events.jsonl      what fired, what did not, how far it came
+    fi-notebook report events.jsonl      what struck, what did not, how far it came
     fi-notebook report step.fi           calls by phase, and outputs that are not finite
     """
     from fi_notebook.report import text_files

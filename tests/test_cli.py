@@ -137,7 +137,7 @@ def test_run_writes_events_that_report_sums_up(
     assert cli.main(["report", str(events)]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "2 injections"
-    assert lines[1] == "  gain fired 2 times, in steps 1, 2: 16 elements changed"
+    assert lines[1] == "  gain struck 2 times, in steps 1, 2: 16 elements changed"
     assert lines[2].startswith("  never was not injected: ")
     assert lines[3] == "training came to step 2"
 
@@ -186,7 +186,7 @@ def test_report_sums_up_a_saved_trace(saved: str, capsys: pytest.CaptureFixture[
         "  backward: 4 calls",
         "  optimizer: 2 calls",
         "  other: 1 call",
-        "1 output holds NaN or Inf",
+        "1 site holds NaN or Inf",
         "  the first is relu*2:0 (forward, act)",
     ]
 

@@ -108,7 +108,7 @@ def _first_words(comparison: Comparison, tolerance: float) -> str:
     matched = rows[(comparison.columns["golden"] >= 0)[rows]] if len(rows) else rows
     matched = matched[(comparison.columns["faulty"] >= 0)[matched]]
     if not len(matched):
-        return f"no output that both traces have differs{beyond}"
+        return f"no site that both traces have differs{beyond}"
     row = int(matched[0])
     far = float(comparison.columns["relative_l2"][row])
     where = describe(comparison.golden, int(comparison.columns["golden"][row]))
@@ -167,7 +167,7 @@ def build(
         tolerance: Relative difference up to which statistics count as equal.
         evidence: What was seen of calls that mask (`core.masking.Evidence`), one entry
             per site row of the faulty trace.
-        struck: Whether a fault struck each site row of the faulty trace; None where that
+        struck: Whether a fault changed each site row of the faulty trace; None where that
             is not known, and then incidental calls that differ are not told apart.
 
     Raises:
@@ -178,9 +178,9 @@ def build(
     measured = ~np.isnan(known[0].astype(np.float64)) if known else None
     columns = judge_statistics(golden, faulty, alignment, tolerance, measured)
     _take_measures(columns, measures)
-    columns["effect"] = assign_effects(faulty, columns, growth=growth)
+    columns["effect"] = assign_effects(faulty, columns, growth=growth, struck=struck)
     if struck is not None and count_as_equal(faulty, columns, struck):
-        columns["effect"] = assign_effects(faulty, columns, growth=growth)
+        columns["effect"] = assign_effects(faulty, columns, growth=growth, struck=struck)
     columns["growth"] = growths(faulty, columns)
     columns["mechanism"] = assign_mechanisms(faulty, columns, evidence)
     return Comparison(

@@ -1,6 +1,6 @@
 """What each call did to the error of its inputs, and where NaN and Inf come from.
 
-    relu*2:0       introduced   no input differs, the output does: struck here
+    relu*2:0       introduced   struck here, or no input differs and the output does
     addmm*3:0      passed on    relative L2 0.012 in, 0.011 out
     log*1:0        amplified    0.011 in, 0.4 out (more than 2 times)
     max_pool2d*1:0 masked       an input differs, the output is bit-equal
@@ -68,7 +68,11 @@ _EQUAL, _INTRODUCED, _AMPLIFIED, _ATTENUATED, _MASKED, _PASSED, _STRUCTURAL = ra
 
 
 def assign_effects(
-    faulty: Trace, columns: dict[str, np.ndarray], *, growth: float = 2.0
+    faulty: Trace,
+    columns: dict[str, np.ndarray],
+    *,
+    growth: float = 2.0,
+    struck: np.ndarray | None = None,
 ) -> np.ndarray:
     """Name what each call did to the error.
 
@@ -77,6 +81,8 @@ def assign_effects(
         columns: The columns of a comparison (`core.run.COMPARISON_COLUMNS`).
         growth: How many times larger than the worst input's an error must be to be
             *amplified*, or smaller to be *attenuated*.
+        struck: Whether a fault struck each site row of the faulty trace: what differs there
+            is *introduced*, whatever its inputs; None where that is not known.
 
     Returns:
         One index into `EFFECTS` per row.
@@ -99,10 +105,11 @@ def assign_effects(
     larger = _exceeds(bad, distance, into["bad"], into["distance"], growth)
     smaller = _exceeds(into["bad"], into["distance"], bad, distance, growth)
     reached = into["differs"] > 0
+    begins = ~reached if struck is None else ~reached | struck[rows]
     maskable = reached & seen & ~_reads_shapes(faulty)[call]
     effect = np.full(len(made), _STRUCTURAL, dtype=np.uint8)
     effect[made] = np.select(
-        [~differs & ~maskable, ~differs, ~reached, known & larger, known & smaller],
+        [~differs & ~maskable, ~differs, begins, known & larger, known & smaller],
         [_EQUAL, _MASKED, _INTRODUCED, _AMPLIFIED, _ATTENUATED],
         _PASSED,
     )

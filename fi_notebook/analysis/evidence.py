@@ -6,6 +6,7 @@ one step and ``outcome_course.py`` for those of several.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf
@@ -13,6 +14,7 @@ from math import inf
 from fi_notebook.analysis.course import Course, follow
 from fi_notebook.analysis.findings import hidden_damage
 from fi_notebook.analysis.tolerance import Tolerance
+from fi_notebook.analysis.words import several
 from fi_notebook.core.fault import FaultPlan
 from fi_notebook.core.injection import Injection, NotInjected
 from fi_notebook.core.run import Comparison, Difference, StepRecord
@@ -39,8 +41,8 @@ class Evidence:
 
     @cached_property
     def first(self) -> Injection:
-        """The first firing that changed a value, else the first firing."""
-        return next((i for i in self.injections if i.changed), self.injections[0])
+        """The first strike that changed a value, else the first."""
+        return _first(self.injections)
 
     @property
     def strike(self) -> int:
@@ -61,10 +63,13 @@ class Evidence:
 
     @cached_property
     def struck(self) -> str:
-        """What struck where, as the beginning of a sentence."""
-        more = len(self.injections) - 1
-        others = f" (and {counted(more, 'more firing')})" if more else ""
-        return f"{self.first.fault} struck {self.first.site} in step {self.strike}{others}"
+        """What struck where, fault by fault, as the beginning of a sentence."""
+        by_fault: dict[str, list[Injection]] = {self.first.fault: []}
+        for injection in self.injections:
+            by_fault.setdefault(injection.fault, []).append(injection)
+        head, *others = by_fault.items()
+        told = [f"{head[0]} struck {_where(head[1])}"]
+        return several([*told, *(f"{fault} {_where(mine)}" for fault, mine in others)])
 
     @cached_property
     def relative(self) -> float:
@@ -93,6 +98,18 @@ class Evidence:
     def moved(self) -> bool:
         """Whether the parameters moved away by more than the tolerance."""
         return self.course.distance > self.relative
+
+
+def _where(injections: Sequence[Injection]) -> str:
+    """Where and when one fault struck first, and how often it struck again."""
+    first, more = _first(injections), len(injections) - 1
+    again = f" (and {counted(more, 'more time')})" if more else ""
+    return f"{first.site} in step {first.step}{again}"
+
+
+def _first(injections: Sequence[Injection]) -> Injection:
+    """The first strike that changed a value, else the first."""
+    return next((i for i in injections if i.changed), injections[0])
 
 
 def differences(comparison: Comparison | None) -> list[Difference]:

@@ -95,5 +95,5 @@ def _calls(comparison: Comparison) -> str:
     rows = np.flatnonzero((columns["new_nan"] > 0) | (columns["new_inf"] > 0))
     if not len(rows):
         return ""
-    first, many = comparison.site(int(rows[0])), counted(len(rows), "output")
-    return f"{many} of calls {agreed(len(rows), 'hold')} NaN or Inf, first {first}"
+    first, many = comparison.site(int(rows[0])), counted(len(rows), "site")
+    return f"{many} {agreed(len(rows), 'hold')} NaN or Inf, first {first}"

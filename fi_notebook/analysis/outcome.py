@@ -1,6 +1,6 @@
 """What the fault did in the end: one name and one plain sentence.
 
-    masked_exact: f1 struck relu*2:0 in step 0; the last call that differs is
+    masked exact: f1 struck relu*2:0 in step 0; the last call that differs is
     max_pool2d*1:0, and every later call and the whole update are bit-equal
 
 The classes are tried in the order of `OUTCOMES`, and the first that holds is taken.
@@ -29,10 +29,12 @@ from fi_notebook.core.fault import FaultPlan
 from fi_notebook.core.injection import NO_ELEMENT, Injection, NotInjected
 from fi_notebook.core.run import NO_LOSS, RESULT, Comparison, Difference, Outcome, StepRecord
 from fi_notebook.core.site import PHASES
+from fi_notebook.core.trace import FLAGS
 from fi_notebook.core.words import agreed, among, counted
 
 __all__ = ["judge"]
 
+_FOLDED = 1 << FLAGS.index("folded")
 _UPDATE = tuple(PHASES.index(phase) for phase in ("backward", "optimizer"))
 
 
@@ -55,8 +57,8 @@ def judge(
 
     Args:
         plan: The faults that were armed.
-        injections: Every firing, in order.
-        not_injected: Every fault that never fired, with the reason.
+        injections: Every strike, in order.
+        not_injected: Every fault that never struck, with the reason.
         comparison: The faulty run against the golden run: calls, loss and gradients of
             the step ``compared``, what the update wrote after the step ``updated``.
         golden_steps: One record per step of the golden run.
@@ -64,7 +66,7 @@ def judge(
         error: The exception that the faulty run raised, as text, or "".
         noise: Golden against golden; differences below it do not count.
         tolerance: What counts as a difference, and the NaN policy.
-        detected_by: Names of the detectors that would have fired.
+        detected_by: Names of the detectors that would have alarmed.
         compared: Step whose calls were compared; by default the one first struck.
         updated: Step after which parameters, buffers and optimizer state were compared;
             by default the last that was made.
@@ -122,10 +124,12 @@ def _inactive(e: Evidence) -> Outcome | None:
     if all(injection.note == NO_ELEMENT for injection in e.injections):
         return Outcome("inactive", f"{e.struck}, but {NO_ELEMENT}, so it changed nothing", e.strike)
     numel = int(np.prod(e.first.after.shape, dtype=np.int64))
+    alone = len({injection.site for injection in e.injections}) == 1
+    where = f" of its {counted(numel, 'element')}" if alone else ""
     return Outcome(
         "inactive",
-        f"{e.struck}, but changed no bit of its {counted(numel, 'element')}: "
-        "each that was chosen already had the value that the fault gives it",
+        f"{e.struck}, but changed no bit{where}: "
+        "each element that was chosen already had the value that the fault gives it",
         e.strike,
     )
 
@@ -153,9 +157,8 @@ def _masked_exact(e: Evidence) -> Outcome | None:
         return None
     rows, loss = e.comparison.diverged, e.comparison.loss
     if len(rows):
-        last = e.comparison.site(int(rows[-1]))
         died = deaths_words(e.comparison) or "nothing reads what it changed"
-        gone = f"{died}; the last call that differs is {last}, and every later call"
+        gone = f"{died}; {_last_words(e.comparison)}"
     else:
         gone = "no call that was compared differs"
     golden, faulty = told_apart(loss.golden, loss.faulty)
@@ -167,6 +170,19 @@ def _masked_exact(e: Evidence) -> Outcome | None:
         f"{'' if loss.equal else shown}",
         e.strike,
     )
+
+
+def _last_words(comparison: Comparison) -> str:
+    """The last call that differs: one that a tree shows, where there is any."""
+    rows, columns = comparison.diverged, comparison.columns
+    calls = comparison.faulty.site_columns["call"][columns["faulty"][rows]]
+    shown = rows[(comparison.faulty.calls["flags"][calls] & _FOLDED) == 0]
+    if not len(shown) or shown[-1] == rows[-1]:
+        return (
+            f"the last call that differs is {comparison.site(int(rows[-1]))}, and every later call"
+        )
+    last = comparison.site(int(shown[-1]))
+    return f"the last call of the tree that differs is {last}, and every later call of it"
 
 
 def _update_equal(e: Evidence) -> bool:
@@ -281,13 +297,13 @@ def _instead(what: str, golden: float, faulty: float) -> str:
 
 
 def _output_words(comparison: Comparison) -> str:
-    """How many outputs of calls differ, and the last that does."""
+    """How many sites differ, and the last that does."""
     rows = comparison.diverged
     if not len(rows):
         return ""
     last = comparison.site(int(rows[-1]))
-    count = among(len(rows), len(comparison), "output")
-    return f"{count} of calls {agreed(len(rows), 'differ')}, the last {last}"
+    count = among(len(rows), len(comparison), "site")
+    return f"{count} {agreed(len(rows), 'differ')}, the last {last}"
 
 
 def _tensor_words(

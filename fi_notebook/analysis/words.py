@@ -80,11 +80,11 @@ def excess(share: float, *, of_mean: bool = False) -> str:
 
     Args:
         share: By which share of it.
-        of_mean: Whether of its mean over the steps.
+        of_mean: Whether of the mean golden loss over the steps.
     """
     if share >= 10:
-        return f"{limited(share)} times its {'mean' if of_mean else 'value'}"
-    return f"{percent(share)}{' of its mean' if of_mean else ''}"
+        return f"{limited(share)} times {'the mean golden loss' if of_mean else 'its value'}"
+    return f"{percent(share)}{' of the mean golden loss' if of_mean else ''}"
 
 
 def several(words: Sequence[str], limit: int = 3) -> str:

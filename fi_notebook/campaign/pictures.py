@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from fi_notebook.analysis.words import about
 from fi_notebook.campaign.results import Results
-from fi_notebook.core.words import agreed, counted
+from fi_notebook.core.words import agreed, counted, spoken
 from fi_notebook.report.table import table
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def _cells(results: Results, by: str) -> list[list[str]]:
     return [
         [
             rate.group,
-            rate.outcome,
+            spoken(rate.outcome),
             f"{rate.count:,}",
             f"{rate.n:,}",
             f"{rate.rate:.2%}",
@@ -89,7 +89,7 @@ def _caught(results: Results) -> list[list[str]]:
     return [
         [
             found.detector,
-            found.outcome,
+            spoken(found.outcome),
             f"{found.caught:,}",
             f"{found.n:,}",
             f"{found.rate:.2%}" if found.n else "-",

@@ -1,6 +1,6 @@
 """How far a campaign is, in one line, while it runs.
 
-417 of 2,000 (21 %), 212 a second, 7 s left; changed 61 %, masked_exact 22 %, …
+417 of 2,000 (21 %), 212 a second, 7 s left; changed 61 %, masked exact 22 %, …
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from fi_notebook.analysis.words import about
 from fi_notebook.campaign.journal import Row
 from fi_notebook.core.run import OUTCOMES
+from fi_notebook.core.words import spoken
 
 __all__ = ["Clock", "Progress"]
 
@@ -47,7 +48,7 @@ class Progress:
         share = self.done / self.planned if self.planned else 1.0
         left = f", {_time(self.left)} left" if self.rate and self.done < self.planned else ""
         most = sorted(self.counts.items(), key=lambda item: -item[1])[:4]
-        named = ", ".join(f"{name} {about(count / self.done)}" for name, count in most)
+        named = ", ".join(f"{spoken(name)} {about(count / self.done)}" for name, count in most)
         return (
             f"{self.done:,} of {self.planned:,} ({about(share)}), {self.rate:.3g} a second{left}"
             f"{'; ' if named else ''}{named}"

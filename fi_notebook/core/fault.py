@@ -86,8 +86,8 @@ class Fault:
             (a view's base is written, so that the fault persists) or ``contribution``
             (what this rank gives to a collective, before the call).
         micro_batches: In which root forwards of a step, from 0; None is all.
-        probability: Chance of each firing, drawn from the fault's own generator.
-        times: How many times it fires at most, over the whole run; None is no limit.
+        probability: Chance of each strike, drawn from the fault's own generator.
+        times: How many times it strikes at most, over the whole run; None is no limit.
         ranks: Which ranks; None is all of them.
         anchor: Where the clicked call stood, or None where nothing was clicked.
         enabled: False where it is kept in the plan but switched off.

@@ -1,4 +1,4 @@
-"""The record of one firing of a fault, or of a fault that never fired.
+"""The record of one strike of a fault, or of a fault that never struck.
 
 >>> injection
 <Injection of f1 at relu*2:0 in step 0: 1 element changed>
@@ -42,7 +42,7 @@ class ElementChange:
 
 @dataclass(frozen=True, slots=True)
 class Injection:
-    """One firing of one fault.
+    """One strike of one fault.
 
     Attributes:
         fault: Id of the fault.
@@ -53,7 +53,7 @@ class Injection:
         changed: How many elements changed their bits; 0 is *inactive*.
         elements: The changed elements in row-major order, the first 64 of them.
         kind: ``functional``, ``in place``, ``view`` or ``stored``.
-        note: What a person must know of this firing (``unsafe_view: …``), or ``""``.
+        note: What a person must know of this strike (``unsafe_view: …``), or ``""``.
         rank: Rank of the process.
     """
 

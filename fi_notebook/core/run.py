@@ -1,6 +1,6 @@
 """The record of a replay: what struck, what it changed, and how it ended.
 
-A `Run` holds plain records: `Injection` for each firing, `NotInjected` for each
+A `Run` holds plain records: `Injection` for each strike, `NotInjected` for each
 fault that did not strike, a `Comparison` of the faulty against the golden run,
 and the `Outcome`.
 """
@@ -20,7 +20,7 @@ from fi_notebook.core.injection import Injection, NotInjected
 from fi_notebook.core.lookup import described, make_sites
 from fi_notebook.core.masking import MECHANISMS
 from fi_notebook.core.site import Site
-from fi_notebook.core.words import agreed, among, counted
+from fi_notebook.core.words import agreed, among, counted, spoken
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -269,7 +269,7 @@ class Outcome:
         name: One of `OUTCOMES`.
         reason: One plain sentence.
         step: The step at which it showed (NaN, divergence), or None.
-        detected_by: Names of the detectors that would have fired.
+        detected_by: Names of the detectors that would have alarmed.
     """
 
     name: str
@@ -279,7 +279,7 @@ class Outcome:
 
     def __str__(self) -> str:
         """Its name, then one plain sentence."""
-        return f"{self.name}: {self.reason}"
+        return f"{spoken(self.name)}: {self.reason}"
 
     def __repr__(self) -> str:
         """The sentence, marked as an outcome."""
@@ -292,8 +292,8 @@ class Run:
 
     Attributes:
         plan: The faults that were armed.
-        injections: Every firing, in order.
-        not_injected: Every enabled fault that never fired, with the reason.
+        injections: Every strike, in order.
+        not_injected: Every enabled fault that never struck, with the reason.
         comparison: The faulty run against the golden one: calls, loss and gradients of the
             first step in which a fault was due, and what training keeps after the last.
         outcome: What the plan as a whole did.
@@ -321,7 +321,7 @@ class Run:
     memory: Mapping[str, Any] = field(default_factory=dict)
 
     def __repr__(self) -> str:
-        """How many faults fired, and the outcome; the records are too long to print."""
+        """How often faults struck, and the outcome; the records are too long to print."""
         steps = among(len(self.faulty), len(self.golden), "step")
         return f"<Run of {steps}, {counted(len(self.injections), 'injection')}; {self.outcome}>"
 
@@ -336,9 +336,9 @@ class Run:
             fault_id: Id of a fault of the plan.
 
         Returns:
-            ``fired``, ``inactive`` or ``not injected``.
+            ``struck``, ``inactive`` or ``not injected``.
         """
         mine = [i for i in self.injections if i.fault == fault_id]
         if not mine:
             return "not injected"
-        return "fired" if any(i.changed for i in mine) else "inactive"
+        return "struck" if any(i.changed for i in mine) else "inactive"

@@ -5,13 +5,14 @@
     among(1, 6, "element")           '1 of 6 elements'
     among(1, 1, "element")           '1 of 1 element'
     agreed(1, "differ")              'differs'
+    spoken("masked_exact")           'masked exact'
 
 Limits: nouns take an s, or an es after s, x, ch and sh; no other plural is known.
 """
 
 from __future__ import annotations
 
-__all__ = ["agreed", "among", "counted"]
+__all__ = ["agreed", "among", "counted", "spoken"]
 
 
 def counted(count: int, noun: str, width: int = 0) -> str:
@@ -52,3 +53,15 @@ def _as_many(count: int, noun: str) -> str:
     if count == 1:
         return noun
     return f"{noun}es" if noun.endswith(("s", "x", "ch", "sh")) else f"{noun}s"
+
+
+def spoken(identifier: str) -> str:
+    """An outcome's or a detector's name as a person reads it: ``masked exact``.
+
+    Args:
+        identifier: What it is called in code and data.
+
+    Returns:
+        The words of it.
+    """
+    return identifier.replace("_", " ")

@@ -2,7 +2,7 @@
 
     aim = Aim(fault, watch)
     aim.at(call)            # this call, in this step?
-    aim.reason()            # why it never fired: "asked for call 7 of relu, 3 were made"
+    aim.reason()            # why it never struck: "asked for call 7 of relu, 3 were made"
 
 What a call is was settled before (see `engine.intercept`); nothing here looks at values.
 """
@@ -206,12 +206,12 @@ class Aim:
         return False
 
     def missed(self) -> NotInjected:
-        """The record of a fault that never fired."""
+        """The record of a fault that never struck."""
         elsewhere = self.elsewhere or not self.is_of_this_rank
         return NotInjected(self.fault.id, self.reason(), elsewhere)
 
     def reason(self) -> str:
-        """Why it never fired, in one plain clause."""
+        """Why it never struck, in one plain clause."""
         fault, target = self.fault, self.fault.target
         if not fault.enabled:
             return "it is switched off"

@@ -9,7 +9,7 @@ How depends on what the output is:
     collective   after its wait; what a rank gives is struck before (`engine.ranks`)
 
 Limits: a view that is struck by value no longer shares memory with its base, so a
-later write through either does not reach the other; such a firing says ``unsafe_view``.
+later write through either does not reach the other; such a strike says ``unsafe_view``.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class Striker:
             aim.fired = fired.get(aim.fault.id, 0)
 
     def not_injected(self) -> tuple[NotInjected, ...]:
-        """Every enabled fault that never fired, with the reason."""
+        """Every enabled fault that never struck, with the reason."""
         for aim in self.aims:
             aim.last_step = max(aim.last_step, self.watch.clock.step)
         return tuple(aim.missed() for aim in self.aims if aim.fault.enabled and not aim.fired)

@@ -145,8 +145,8 @@ class StepResult:
         returned: Copies of the tensors that a step without a loss returned.
         gradients: Gradients as they were when their optimizer stepped, by parameter.
         state: What training keeps, after the step; None where the step raised.
-        injections: Every firing.
-        not_injected: Why each fault that never fired did not.
+        injections: Every strike.
+        not_injected: Why each fault that never struck did not.
         kept: What was kept of the outputs.
         error: The exception that the step raised, or None.
         forwards: How many outermost training forwards it made.
@@ -252,7 +252,7 @@ def run_step(
         ends: Whether gradients, and what training keeps after the step, are copied.
         rank: Rank of this process.
         progress: Called before each call.
-        fired: Called after each firing.
+        fired: Called after each strike.
         optimizer_begins: Called before each step of an optimizer.
         fired_before: How many times each fault fired in earlier steps of the run.
         remembered: What struck sites held in earlier steps of the run.

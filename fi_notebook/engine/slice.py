@@ -61,7 +61,7 @@ class Sliced:
     """What a slice found.
 
     Attributes:
-        injection: The firing.
+        injection: The strike.
         before: The struck values before, of one dimension.
         after: The same after.
         undo: Undoes it, where that is cheap.
@@ -351,6 +351,6 @@ def _unknown(dtype: str, shape: tuple[int, ...]) -> TensorStats:
 
 
 def _injection(fault: Fault, site: Site, step: int, changed: int, note: str) -> Injection:
-    """The record of the firing, without statistics: nobody waits for them."""
+    """The record of the strike, without statistics: nobody waits for them."""
     unknown = _unknown(site.dtype, site.shape)
     return Injection(fault.id, site, step, unknown, unknown, changed, (), note=note)

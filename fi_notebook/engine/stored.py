@@ -177,7 +177,7 @@ class StoredStriker:
         return lifted
 
     def strike_again(self, lifted: list[Transient]) -> None:
-        """Put back what was lifted, where nothing was written since; these are no firings."""
+        """Put back what was lifted, where nothing was written since; these are no strikes."""
         with torch.no_grad(), _disable_current_modes():
             for transient in reversed(lifted):
                 right = transient.corruption.reversed().still_in(transient.tensor)

@@ -47,7 +47,7 @@ def generator(seed: int, *identity: object, device: torch.device | str = "cpu") 
 
     Args:
         seed: Seed of the fault.
-        *identity: What tells this firing from every other: text, numbers.
+        *identity: What tells this strike from every other: text, numbers.
         device: Device of the tensor that is struck.
 
     Returns:
@@ -66,7 +66,7 @@ def comes_up(probability: float, seed: int, *identity: object) -> bool:
     Args:
         probability: How often it strikes, 0 to 1.
         seed: Seed of the fault.
-        *identity: What tells this firing from every other, as for `generator`.
+        *identity: What tells this strike from every other, as for `generator`.
 
     Returns:
         Whether it strikes; the same for the same seed and identity.

@@ -124,7 +124,7 @@ class Injector:
 
     @property
     def injections(self) -> list[Injection]:
-        """Every firing so far, in order."""
+        """Every strike so far, in order."""
         return list(self._striker.injections)
 
     @property

@@ -13,18 +13,18 @@ from fi_notebook.core.words import among, counted
 __all__ = ["missed_steps", "report_lines"]
 
 _SHOWN = 50
-"""How many firings a report names; of more it says how many there are."""
+"""How many strikes a report names; of more it says how many there are."""
 
 
 def report_lines(
     injections: Sequence[Injection], missed: Iterable[NotInjected], step: int, begun: bool
 ) -> list[str]:
-    """What fired, step by step, and what did not, with the reason."""
+    """What struck, step by step, and what did not, with the reason."""
     came = f"training came to step {step}" if begun else "no step was made"
     lines = [f"{counted(len(injections), 'injection')}, {came}"]
     lines += [_line(injection) for injection in injections[:_SHOWN]]
     if len(injections) > _SHOWN:
-        lines.append(f"  … and {counted(len(injections) - _SHOWN, 'more firing')}")
+        lines.append(f"  … and {counted(len(injections) - _SHOWN, 'more strike')}")
     return lines + [f"  {one.fault} was not injected: {one.reason}" for one in missed]
 
 

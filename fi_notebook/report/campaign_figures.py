@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from fi_notebook.core.run import HARMLESS, OUTCOMES
-from fi_notebook.core.words import counted
+from fi_notebook.core.words import counted, spoken
 from fi_notebook.report.figures import campaign
 from fi_notebook.report.table import table
 
@@ -65,7 +65,7 @@ def _shares(columns: Columns, by: str) -> str:
     for group in dict.fromkeys(groups):
         mine = [outcome for outcome, g in zip(outcomes, groups, strict=True) if g == group]
         lines.append([str(group), *(str(mine.count(name)) for name in seen)])
-    header = [by, *(name.replace("_", " ") for name in seen)]
+    header = [by, *(spoken(name) for name in seen)]
     return table(header, lines, right=range(1, len(header)))
 
 
@@ -88,5 +88,5 @@ def _losses(columns: Columns) -> str:
         last = np.asarray([curve[-1] for curve in mine if len(curve)], dtype=float)
         if len(last):
             middle = np.median(last[np.isfinite(last)]) if np.isfinite(last).any() else np.nan
-            lines.append([name.replace("_", " "), str(len(last)), f"{middle:.4g}"])
+            lines.append([spoken(name), str(len(last)), f"{middle:.4g}"])
     return table(["outcome", "injections", "median of the last loss"], lines, right=(1, 2))

@@ -10,7 +10,6 @@ else with it. Templates are sent once for all figures (`templates`), not in each
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -28,8 +27,11 @@ MOST_INJECTIONS = 8
 
 
 def templates() -> dict[str, Any]:
-    """The look of every figure on a light and on a dark page."""
-    return {name: json.loads(figures.theme(dark).to_json()) for name, dark in _THEMES.items()}
+    """The look of every figure on a light and on a dark page, which shows through."""
+    return {
+        name: figures.theme(dark, transparent=True).to_plotly_json()
+        for name, dark in _THEMES.items()
+    }
 
 
 _THEMES = {"light": False, "dark": True}

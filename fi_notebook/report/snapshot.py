@@ -15,13 +15,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from html import escape
 
+import numpy as np
+
 from fi_notebook.analysis.words import told_apart
 from fi_notebook.core.fault import Fault, FaultPlan
 from fi_notebook.core.injection import Injection
 from fi_notebook.core.run import Difference, Run
 from fi_notebook.core.trace import Trace
 from fi_notebook.core.tree import Node
-from fi_notebook.core.words import counted
+from fi_notebook.core.words import counted, spoken
 from fi_notebook.report.numbers import pair
 from fi_notebook.report.payload import fault_content, shortened
 
@@ -32,6 +34,7 @@ LARGEST = 200_000
 
 _MOST_NODES = 300
 _MOST_CHANGES = 16
+_INSET = 16  # pixels; inline, as JupyterLab drops the style sheet of what it does not trust
 _EARLIER = "This is the result of an earlier plan; replay to run the present one."
 
 STYLE = """<style>
@@ -40,7 +43,6 @@ STYLE = """<style>
 .fi-snapshot td,.fi-snapshot th{padding:1px 12px 1px 0;text-align:left;border:0;background:none}
 .fi-snapshot th{font-weight:600;opacity:.75}
 .fi-snapshot summary{cursor:pointer}
-.fi-snapshot details details{margin-left:16px}
 .fi-snapshot code{font-family:ui-monospace,monospace;font-size:12px}
 .fi-snapshot .fi-quiet{opacity:.7}
 .jp-OutputArea-child:has(+ * .fi-snapshot)>.jupyter-widgets:not(:has(*)){display:none}
@@ -68,7 +70,7 @@ def _run_html(run: Run | None, plan: FaultPlan) -> Iterator[str]:
         return
     if _moved(run, plan):
         yield f"<p>{_EARLIER}</p>"
-    yield f"<p><b>{escape(run.outcome.name)}</b>: {escape(run.outcome.reason)}</p>"
+    yield f"<p><b>{escape(spoken(run.outcome.name))}</b>: {escape(run.outcome.reason)}</p>"
     comparison = run.comparison
     rows = [
         (d.name, *told_apart(d.golden, d.faulty), _equal_words(d))
@@ -122,19 +124,22 @@ def _moved(run: Run, plan: FaultPlan) -> bool:
 
 def _tree_html(trace: Trace) -> Iterator[str]:
     left, tree = _MOST_NODES, trace.tree("module")
+    sites = np.diff(trace.calls["first_site"], append=len(trace))
 
     def lines(node: Node, depth: int) -> Iterator[str]:
         nonlocal left
         left -= 1
         if left < 0:
             return
-        name, detail = escape(shortened(node.name)), escape(shortened(node.detail))
-        calls = f"{node.calls} {'call' if node.calls == 1 else 'calls'}"
-        head = f"{name} <span class='fi-quiet'>{detail} · {calls}</span>"
+        detail = "" if node.detail == node.name else shortened(node.detail)
+        count = counted(int(sites[node.call_rows].sum()), "site")
+        quiet = escape(f"{detail} · {count}" if detail else count)
+        head = f"{escape(shortened(node.name))} <span class='fi-quiet'>{quiet}</span>"
+        inset = f" style='margin-left:{_INSET if depth else 0}px'"
         if not node.children:
-            yield f"<div style='margin-left:{16 * (depth > 0)}px'>{head}</div>"
+            yield f"<div{inset}>{head}</div>"
             return
-        yield f"<details{' open' if depth < 2 else ''}><summary>{head}</summary>"
+        yield f"<details{inset}{' open' if depth < 2 else ''}><summary>{head}</summary>"
         for child in node.children:
             yield from lines(child, depth + 1)
         yield "</details>"

@@ -14,6 +14,7 @@ import numpy as np
 
 from fi_notebook.analysis.words import about
 from fi_notebook.core.run import OUTCOMES
+from fi_notebook.core.words import spoken
 from fi_notebook.report.figures.campaign import COLOURS
 from fi_notebook.report.snapshot import STYLE
 
@@ -50,7 +51,7 @@ def _bars(columns: Mapping[str, np.ndarray]) -> Iterator[str]:
     for layer in layers[:MOST_GROUPS]:
         mine = columns["outcome"][columns["layer"] == layer].tolist()
         parts = [(name, mine.count(name) / len(mine)) for name in OUTCOMES if name in mine]
-        spoken = ", ".join(f"{name.replace('_', ' ')} {about(share)}" for name, share in parts)
+        told = ", ".join(f"{spoken(name)} {about(share)}" for name, share in parts)
         drawn = "".join(
             f'<i style="width:{share:.2%};background:{COLOURS.get(name, "#888")}"></i>'
             for name, share in parts
@@ -59,7 +60,7 @@ def _bars(columns: Mapping[str, np.ndarray]) -> Iterator[str]:
             f'<div><span style="display:inline-block;width:16em">'
             f"{escape(str(layer))} ({len(mine)})</span>"
             f'<span aria-hidden="true" style="display:inline-flex;width:20em;'
-            f'height:.8em">{drawn}</span> <span class="fi-quiet">{escape(spoken)}</span></div>'
+            f'height:.8em">{drawn}</span> <span class="fi-quiet">{escape(told)}</span></div>'
         )
     if len(layers) > MOST_GROUPS:
         yield f"<p class='fi-quiet'>the first {MOST_GROUPS} of {len(layers)} layers</p>"

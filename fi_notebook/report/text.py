@@ -1,6 +1,6 @@
 """The text twin of every figure, the tree, and the summary of a run.
 
-    5 of 18 outputs differ
+    5 of 18 sites differ
     1 introduced, 1 amplified, 3 passed on
           site                    phase     module         relative L2  changed  effect
        8  relu*2:0                forward   act                   0.01      1/6  introduced
@@ -36,7 +36,7 @@ from fi_notebook.core.run import (
     StepRecord,
 )
 from fi_notebook.core.tree import Node
-from fi_notebook.core.words import agreed, among, counted
+from fi_notebook.core.words import agreed, among, counted, spoken
 from fi_notebook.report.heat import HeatTable, by_module, by_rank
 from fi_notebook.report.names import cleaned, shortened
 from fi_notebook.report.numbers import effect_text, number, size
@@ -99,9 +99,9 @@ def propagation(comparison: Comparison, limit: int = 20) -> str:
     """
     rows = np.flatnonzero(comparison.columns["effect"] != EFFECTS.index("equal"))
     differing = len(comparison.diverged)
-    head = f"{among(differing, len(comparison), 'output')} {agreed(differing, 'differ')}"
+    head = f"{among(differing, len(comparison), 'site')} {agreed(differing, 'differ')}"
     if not len(rows):
-        return f"{head}; every output of every call is bit-equal"
+        return f"{head}; every site is bit-equal"
     kept = _first_and_worst(comparison, rows, limit)
     header = ("", "site", "phase", "module", "relative L2", "changed", "effect")
     body = table(header, [_call_row(comparison, int(row)) for row in kept], right={0, 4, 5})
@@ -258,7 +258,7 @@ def _step_row(
 
 def detections(run: Run) -> str:
     """What each detector would have said, at which call or step, and its false alarms."""
-    rows = [[cleaned(d.name), *_alarm_cells(d)] for d in run.detections]
+    rows = [[cleaned(spoken(d.name)), *_alarm_cells(d)] for d in run.detections]
     header = ("detector", "first alarm", "value", "bound", "alarms", "false alarms")
     return table(header, rows, right={2, 3, 4, 5}) if rows else ""
 
@@ -308,8 +308,8 @@ def memory(run: Run) -> str:
 
 
 def outcome(judged: Outcome) -> str:
-    """The outcome in words, and which detectors would have fired."""
-    found = ", ".join(judged.detected_by)
+    """The outcome in words, and which detectors would have alarmed."""
+    found = ", ".join(map(spoken, judged.detected_by))
     return _prose([judged, f"detected by: {found}"] if found else [judged])
 
 

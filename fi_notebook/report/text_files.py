@@ -1,7 +1,7 @@
 """What a file of an injector's events, or a saved trace, comes to.
 
     2 injections
-      gain fired 2 times, in steps 1, 2: 16 elements changed
+      gain struck 2 times, in steps 1, 2: 16 elements changed
       never was not injected: asked for call 9 of relu, 1 was made
     training came to step 2
 
@@ -39,7 +39,7 @@ def trace(found: Trace) -> str:
     columns = found.site_columns
     bad = (columns["nan"] > 0) | (columns["posinf"] > 0) | (columns["neginf"] > 0)
     many = int(bad.sum())
-    lines.append(f"{counted(many, 'output')} {agreed(many, 'hold')} NaN or Inf")
+    lines.append(f"{counted(many, 'site')} {agreed(many, 'hold')} NaN or Inf")
     if many:
         first = found.site(int(bad.argmax()))
         lines.append(f"  the first is {first} ({first.phase}, {first.module or 'root'})")
@@ -47,7 +47,7 @@ def trace(found: Trace) -> str:
 
 
 def events(path: Path) -> str:
-    """What fired, what did not, and how far training came.
+    """What struck, what did not, and how far training came.
 
     Args:
         path: A file of JSON lines that an injector wrote.
@@ -76,7 +76,7 @@ def _fault(name: str, fired: Sequence[dict[str, Any]]) -> str:
     steps = list(dict.fromkeys(str(event["step"]) for event in fired))
     where = f"{'step' if len(steps) == 1 else 'steps'} {', '.join(steps)}"
     changed = counted(sum(event["changed"] for event in fired), "element")
-    return f"  {name} fired {counted(len(fired), 'time')}, in {where}: {changed} changed"
+    return f"  {name} struck {counted(len(fired), 'time')}, in {where}: {changed} changed"
 
 
 def _event(line: str, path: Path, number: int) -> dict[str, Any]:

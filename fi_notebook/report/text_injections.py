@@ -42,10 +42,10 @@ _STATISTIC_NAMES = {"nan": "NaN", "posinf": "+Inf", "neginf": "-Inf"}
 
 
 def injections(found: Iterable[Injection], limit: int = 8) -> str:
-    """Every firing with the elements that it changed.
+    """Every strike with the elements that it changed.
 
     Args:
-        found: The firings; a `Run` is one such series.
+        found: The strikes; a `Run` is one such series.
         limit: How many elements to show of each.
     """
     blocks = [tensor_diff(injection, limit) for injection in found]
@@ -56,7 +56,7 @@ def tensor_diff(injection: Injection, limit: int = 8) -> str:
     """The struck tensor before and after: statistics, and the changed elements with bits.
 
     Args:
-        injection: One firing.
+        injection: One strike.
         limit: How many elements to show.
     """
     site = injection.site
@@ -128,7 +128,7 @@ def difference_heatmap(injection: Injection, limit: int = 8) -> str:
     """The elements that changed most, by the size of the difference.
 
     Args:
-        injection: One firing.
+        injection: One strike.
         limit: How many elements to show.
     """
     changes = sorted(injection.elements, key=lambda c: _size(c.before, c.after), reverse=True)

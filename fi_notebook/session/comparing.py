@@ -87,15 +87,15 @@ def _inexact_words(compared: Comparison) -> str:
     if not count:
         return ""
     return (
-        f"{counted(count, 'output')} that {agreed(count, 'differ')} did not fit in the session's "
+        f"{counted(count, 'site')} that {agreed(count, 'differ')} did not fit in the session's "
         "memory: how far is an estimate from a sample or a lower bound from statistics, and growth "
         "is not known; give memory= more bytes, or spill= a file"
     )
 
 
 def _struck(faulty: StepResult, trace: Trace) -> np.ndarray:
-    """Whether a fault struck each site of the faulty step."""
-    rows = [row_of(trace, injection.site) for injection in faulty.injections]
+    """Whether a fault changed each site of the faulty step."""
+    rows = [row_of(trace, injection.site) for injection in faulty.injections if injection.changed]
     struck = np.zeros(len(trace), bool)
     struck[[row for row in rows if row is not None]] = True
     return struck
@@ -143,7 +143,7 @@ def _without_noise(
     for name in ("loss", "gradient_norm"):
         changed[name] = _within(getattr(compared, name), (getattr(noise, name),), margin)
     said = (
-        f"{counted(quiet, 'output')} {agreed(quiet, 'differ')} by no more than golden from golden "
+        f"{counted(quiet, 'site')} {agreed(quiet, 'differ')} by no more than golden from golden "
         f"and {agreed(quiet, 'count')} as equal"
     )
     return replace(compared, **changed, notes=(*compared.notes, said) if quiet else compared.notes)

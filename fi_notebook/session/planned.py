@@ -91,8 +91,8 @@ class Planned:
             scope: ``value`` (the readers of this output see it), ``storage`` (the memory is
                 written, so that it stays) or ``contribution`` (what a rank gives to a collective).
             micro_batches: In which outermost forwards of a step; None is all.
-            probability: Chance of each firing.
-            times: How many times it fires at most; None is no limit.
+            probability: Chance of each strike.
+            times: How many times it strikes at most; None is no limit.
             ranks: On which ranks; None is all.
             **parameters: Parameters of the fault model, such as ``bit=30`` or ``factor=1.5``.
 

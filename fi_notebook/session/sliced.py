@@ -68,7 +68,7 @@ class LeanRun:
 
     Attributes:
         outcome: What it did in the end.
-        injection: The firing, or None where nothing was injected.
+        injection: The strike, or None where nothing was injected.
         before: The first struck value before.
         after: The same after.
         records: One record per step of the faulty run.

@@ -17,7 +17,7 @@ def test_a_trace_compared_with_itself_is_exactly_equal() -> None:
     compared = compare(digits_step(), digits_step())
     assert compared.equal
     assert compared.columns["exact"].all()
-    assert compared.notes[0] == "no output that both traces have differs"
+    assert compared.notes[0] == "no site that both traces have differs"
     assert "the hash of all bits" in compared.notes[1]
     assert compared.loss.golden == compared.loss.faulty == 2.5
 

@@ -18,11 +18,11 @@ CHAIN = build(
 )
 
 
-def effects(errors: list[float], **options: float) -> list[str]:
+def effects(errors: list[float], growth: float = 2.0) -> list[str]:
     """The effects along the chain mm, relu, mul, sum for these errors."""
     names = ("mm*1:0", "relu*1:0", "mul*1:0", "sum*1:0")
     compared = comparison(dict(zip(names, errors, strict=True)), CHAIN)
-    return [EFFECTS[code] for code in assign_effects(CHAIN, compared.columns, **options)]
+    return [EFFECTS[code] for code in assign_effects(CHAIN, compared.columns, growth=growth)]
 
 
 def test_an_error_is_introduced_passed_on_and_masked() -> None:
@@ -33,6 +33,14 @@ def test_an_error_is_introduced_passed_on_and_masked() -> None:
 def test_an_error_is_amplified_and_attenuated() -> None:
     """0.1 to 0.3 is 3 times larger; 0.3 to 0.1 is 3 times smaller; both beyond 2."""
     assert effects([0.1, 0.3, 0.1, 0.1]) == ["introduced", "amplified", "attenuated", "passed on"]
+
+
+def test_what_was_struck_is_introduced_whatever_came_in() -> None:
+    """The error at mul is that of a second fault, and no growth of the first; sum stays equal."""
+    compared = comparison({"relu*1:0": 0.01, "mul*1:0": 0.5}, CHAIN)
+    struck = np.array([False, True, True, True])
+    found = assign_effects(CHAIN, compared.columns, struck=struck)
+    assert [EFFECTS[code] for code in found] == ["equal", "introduced", "introduced", "masked"]
 
 
 def test_the_factor_is_an_argument() -> None:

@@ -172,6 +172,17 @@ def test_growth_names_the_call_and_the_factor() -> None:
     assert growth_words(masked("relu")) == ""
 
 
+def test_growth_is_never_that_of_a_second_fault() -> None:
+    """The second fault struck addmm, 50 times the error that came in; log grew by 3 times."""
+    trace = trace_of(
+        Call("relu", "act"), Call("addmm", "fc", inputs=(0,)), Call("log", "fc", inputs=(1,))
+    )
+    measures = {"changed": np.full(3, 6.0), "relative_l2": np.array([0.01, 0.5, 1.5])}
+    struck = np.array([True, True, False])
+    compared = build(trace, trace, align(trace, trace), measures, loss=EQUAL_LOSS, struck=struck)
+    assert growth_words(compared) == "the error grew most in log*1:0 (3 times, from 0.5 to 1.5)"
+
+
 def test_every_mechanism_has_its_words_and_a_code() -> None:
     """Codes fit the column; the first means that nothing was masked."""
     assert MECHANISMS[0] == ""

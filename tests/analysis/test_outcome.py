@@ -13,10 +13,12 @@ from fi_notebook.core.fault import FaultPlan
 from fi_notebook.core.injection import NotInjected
 from fi_notebook.core.run import OUTCOMES, RESULT, Difference, Outcome
 from tests.records import CHANGED_LOSS, EQUAL_LOSS, PLAN, comparison, flipped, injection, steps
+from tests.traces import Call, build
 
 MOVED = Difference("fc.weight", False, 6, 6, relative_l2=0.001, max_abs=0.002)
 SPREAD = {"relu*2:0": 0.01, "mm*1:0": 0.06, "_foreach_add_*1:0[0]": 0.001}
 GOLDEN = steps([2.0] * 8)
+SAME = (0.0, 0.5, 1.0, 2.0, 0.0, 3.0)  # the values before, and after a fault that changed none
 
 
 def case(**changes: Any) -> Outcome:
@@ -157,6 +159,21 @@ def test_masked_exact_names_the_last_call_that_differs() -> None:
         "part that the call takes); the last call that differs is relu*2:0, and every later "
         "call and the whole update are bit-equal to the golden run",
         0,
+    )
+
+
+def test_masked_exact_names_a_call_that_the_tree_shows() -> None:
+    """A folded detach of it differs later; every later call of the tree is bit-equal."""
+    trace = build(
+        Call("relu", "act"),
+        Call("detach", "act", inputs=(0,), flags=("folded",)),
+        Call("sum", "", inputs=(0,)),
+        Call("_foreach_add_", "", phase="optimizer"),
+    )
+    died = comparison({"relu*1:0": 0.1, "detach*1:0": 0.1}, trace)
+    reason = case(comparison=died).reason
+    assert (
+        "the last call of the tree that differs is relu*1:0, and every later call of it" in reason
     )
 
 
@@ -319,11 +336,36 @@ def test_a_parameter_of_the_tolerance_cannot_be_negative() -> None:
     assert "relative 1e-05; loss within 5 %; spike 50 %" in str(Tolerance())
 
 
-def test_several_firings_are_one_outcome() -> None:
+def test_several_strikes_of_a_fault_are_one_outcome() -> None:
     """The first that changed a value is named, the others counted."""
-    same = injection(after=(0.0, 0.5, 1.0, 2.0, 0.0, 3.0), fault="f0")
-    outcome = case(injections=(same, flipped(), flipped()))
-    assert outcome.reason.startswith("f1 struck relu*2:0 in step 0 (and 2 more firings); ")
+    same = injection(after=SAME)
+    outcome = case(injections=(same, flipped(step=1), flipped(step=2)))
+    assert outcome.reason.startswith("f1 struck relu*2:0 in step 1 (and 2 more times); ")
+
+
+def test_each_of_a_few_faults_is_named() -> None:
+    """First the one that changed a value first; of many the first three."""
+    struck = [injection(site="mm*1:0", fault=f"f{n}", step=n) for n in range(2, 6)]
+    two = case(injections=(flipped(), struck[0], struck[0]))
+    assert two.reason.startswith(
+        "f1 struck relu*2:0 in step 0 and f2 mm*1:0 in step 2 (and 1 more time); "
+    )
+    quiet = injection(after=SAME, fault="f0")
+    many = case(injections=(quiet, flipped(), *struck))
+    assert many.reason.startswith(
+        "f1 struck relu*2:0 in step 0, f0 relu*2:0 in step 0, f2 mm*1:0 in step 2 and 3 more; "
+    )
+
+
+def test_of_several_inactive_faults_no_one_tensor_is_told() -> None:
+    """Neither changed a bit, whatever the sizes of their tensors."""
+    outcome = case(
+        injections=(injection(after=SAME), injection(after=SAME, site="mm*1:0", fault="f2"))
+    )
+    assert outcome.reason == (
+        "f1 struck relu*2:0 in step 0 and f2 mm*1:0 in step 0, but changed no bit: each element "
+        "that was chosen already had the value that the fault gives it"
+    )
 
 
 def test_every_class_has_a_case_here() -> None:
@@ -359,8 +401,9 @@ def test_shares_of_the_mean_loss_are_called_that() -> None:
     faulty = steps([4.0, 2.0, 1.0, 0.75, 0.75, 0.5, 0.75, 0.75], distances=0.1)
     outcome = case(golden_steps=golden, faulty_steps=faulty)
     assert outcome.name == "slow_degrade"
-    assert "exceeds the golden one by 20 % of its mean (more than 5 % from step 6 on)" in (
-        outcome.reason
+    assert (
+        "exceeds the golden one by 20 % of the mean golden loss (more than 5 % from step 6 on)"
+        in (outcome.reason)
     )
 
 

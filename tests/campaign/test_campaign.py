@@ -25,6 +25,7 @@ from fi_notebook.campaign.statistics import wilson
 from fi_notebook.cli import main
 from fi_notebook.core.run import OUTCOMES
 from fi_notebook.errors import SessionError
+from fi_notebook.core.words import spoken
 from fi_notebook.session import Session
 from tests import models
 from tests.campaign import sessions
@@ -260,7 +261,7 @@ def test_results_become_tables(small: Campaign) -> None:
     by_field = small.results.rates_to_pandas(by="field")
     assert set(by_field["group"]) <= {"sign", "exponent", "mantissa"}
     assert by_field["count"].sum() == 120
-    assert "masked_exact" in summary(small.results)
+    assert "masked exact" in summary(small.results)
     with pytest.raises(ValueError, match="did you mean 'layer'"):
         small.rates(by="layr")
 
@@ -290,13 +291,13 @@ def test_figures_and_report_are_made(small: Campaign, tmp_path: Path) -> None:
     heat = small.figures.heat_map().data[0]
     assert np.nansum(heat.customdata[..., 1]) == 120
     bars = small.figures.outcomes("phase").data
-    assert {bar.name for bar in bars} == set(small.results.counts)
+    assert {bar.name for bar in bars} == set(map(spoken, small.results.counts))
     assert len(small.figures.timeline().data) >= 2
     assert "one step" in str(small.figures.losses().to_dict())
     text = small.save_html(tmp_path / "c.html").read_text(encoding="utf-8")
     assert text.count("<script") == 3
     assert "src=" not in text.split("<script>")[0]
-    assert "masked_exact" in text
+    assert "masked exact" in text
 
 
 def test_a_campaign_comes_from_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

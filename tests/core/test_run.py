@@ -70,25 +70,25 @@ def test_equal_runs_are_equal_in_all_that_is_compared() -> None:
 
 
 def injection(fault: str, changed: int) -> Injection:
-    """One firing of a fault."""
+    """One strike of a fault."""
     return Injection(fault, Site("relu", 1), 0, STATS, STATS, changed, ())
 
 
 def test_what_became_of_each_fault(forked: Comparison) -> None:
-    """Fired, inactive (struck, no bit changed) or not injected."""
+    """Struck, inactive (struck, no bit changed) or not injected; words, not identifiers."""
     faults = tuple(Fault(name, Target("relu"), "zero") for name in ("f1", "f2", "f3"))
     run = Run(
         plan=FaultPlan(faults),
         injections=(injection("f1", 0), injection("f1", 3), injection("f2", 0)),
         not_injected=(NotInjected("f3", "asked for call 7 of relu, 1 was made"),),
         comparison=forked,
-        outcome=Outcome("changed", "the loss moved."),
+        outcome=Outcome("masked_exact", "it died."),
         golden=(),
         faulty=(),
     )
-    assert [run.status(f.id) for f in faults] == ["fired", "inactive", "not injected"]
+    assert [run.status(f.id) for f in faults] == ["struck", "inactive", "not injected"]
     assert [i.changed for i in run] == [0, 3, 0]
-    assert str(run.outcome) == "changed: the loss moved."
+    assert str(run.outcome) == "masked exact: it died."
 
 
 def test_tensors_that_were_not_kept_are_refused() -> None:

@@ -251,7 +251,7 @@ def test_a_report_names_fifty_firings_and_counts_the_others() -> None:
     told = injector.report().splitlines()
     assert told[0] == "60 injections, training came to step 29"
     assert len(told) == 52
-    assert told[-1] == "  … and 10 more firings"
+    assert told[-1] == "  … and 10 more strikes"
 
 
 def test_what_holds_an_injector_can_be_copied() -> None:

@@ -6,7 +6,7 @@ import { Store } from "../../fi_notebook/assets/explorer/store.js";
 const F1 = { id: "f1", content: "27", enabled: true };
 const F2 = { id: "f2", content: "x", enabled: true };
 const OFF = { ...F2, content: "x off", enabled: false };
-const STATUS = { f1: "fired", f2: "not injected" };
+const STATUS = { f1: "struck", f2: "not injected" };
 
 /** A store whose last replay ran some faults, and that has others now. */
 function after(ran, now) {
@@ -17,7 +17,7 @@ function after(ran, now) {
 }
 
 test("a fault has the status of the very fault that ran, not of its name", () => {
-  assert.equal(statusOf(after([F1], [F1]), F1), "fired");
+  assert.equal(statusOf(after([F1], [F1]), F1), "struck");
   assert.equal(statusOf(after([F1], []), { ...F1, content: "28" }), undefined);
   assert.equal(statusOf(after([F1, OFF], []), F2), undefined, "it was off when the replay was made");
   assert.equal(statusOf(new Store(() => {}), F1), undefined);

@@ -11,13 +11,17 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
+from fi_notebook.core.detection import Bound, Detection
 from fi_notebook.core.fault import Fault, FaultPlan
 from fi_notebook.core.run import EFFECTS, Difference
 from fi_notebook.core.site import Target
 from fi_notebook.report import figures
+from fi_notebook.report.figures import campaign
 from fi_notebook.report.figures.histogram import special_counts
 from fi_notebook.report.figures.look import plain
 from fi_notebook.report.figures.spread import EFFECT_MARKS
+from fi_notebook.report.figures_json import templates
+from fi_notebook.report.palette import BITS, FAULTY, GOLDEN, OPPOSITE, PHASES
 from tests.records import comparison, flipped, injection, run, steps
 from tests.tools import modebar
 from tests.tools.offline import opened
@@ -112,11 +116,33 @@ def test_no_figure_offers_to_upload_itself(chromium: Browser, tmp_path: Path) ->
         assert modebar.buttons(page) == modebar.LOCAL
 
 
-def test_the_background_is_that_of_the_page() -> None:
-    """Both templates are transparent."""
-    for dark in (False, True):
-        layout = figures.theme(dark).layout
-        assert layout.paper_bgcolor == layout.plot_bgcolor == "rgba(0,0,0,0)"
+def test_a_page_shows_through_its_figures() -> None:
+    """Both templates that are sent to a page are transparent."""
+    for template in templates().values():
+        layout = template["layout"]
+        assert layout["paper_bgcolor"] == layout["plot_bgcolor"] == "rgba(0,0,0,0)"
+
+
+def test_a_figure_brings_the_paper_that_its_ink_is_read_on() -> None:
+    """A contrast of at least 4.5 on whatever page, as none of its own shows through."""
+    for dark, paper in ((False, "#ffffff"), (True, "#1b1e23")):
+        layout = figures.propagation(run().comparison, dark=dark).layout.template.layout
+        assert layout.paper_bgcolor == paper
+        inks = (layout.font, layout.title.font, layout.title.subtitle.font, layout.legend.font)
+        for ink in (*inks, layout.xaxis.tickfont, layout.yaxis.title.font):
+            assert _contrast(ink.color, paper) >= 4.5
+
+
+def _contrast(ink: str, paper: str) -> float:
+    """The contrast of two colours as WCAG defines it: 1 to 21."""
+    light, dark = sorted((_luminance(ink), _luminance(paper)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def _luminance(colour: str) -> float:
+    shares = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in shares]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
 def test_histograms_count_every_element_once() -> None:
@@ -176,12 +202,22 @@ def test_without_tensors_the_kept_elements_are_shown(draw: Callable[..., go.Figu
     assert any("kept" in text for text in said)
 
 
-def test_the_heatmap_marks_and_counts_nan() -> None:
-    """A cross for the element that became Inf, with its exact values and bits on hover."""
+def test_the_heatmap_tells_nan_from_each_infinity() -> None:
+    """By the mark, by its colour and in words; an infinity that became finite is marked too."""
+    struck = injection((1, 1, 1, inf, 0.0, 1), (inf, -inf, nan, 2, 0.0, inf))
+    figure = figures.difference_heatmap(struck)
+    assert _words(figure).endswith("1 new NaN ×, 2 new Inf ▲, 1 new -Inf ▼, 1 no longer ×")
+    marks = figure.data[1].marker
+    assert marks.symbol == ("triangle-up", "triangle-down", "x-thin", "x-thin", "triangle-up")
+    assert marks.color == (FAULTY, OPPOSITE, FAULTY, FAULTY, FAULTY)
+
+
+def test_the_heatmap_marks_and_counts_what_became_infinite() -> None:
+    """A mark for the element that became Inf, with its exact values and bits on hover."""
     figure = figures.difference_heatmap(injection())
-    assert "1 new NaN or Inf, marked ×" in _words(figure)
+    assert "1 new Inf ▲" in _words(figure)
     marks = figure.data[1]
-    assert marks.marker.symbol == ("x-thin",)
+    assert marks.marker.symbol == ("triangle-up",)
     assert (marks.x[0], marks.y[0]) == (2, 0)
     assert "before 1.0  0x3f800000" in marks.text[0]
     assert "bit 30 (exponent)" in marks.text[0]
@@ -218,7 +254,7 @@ def test_propagation_has_a_trace_for_each_effect() -> None:
     assert heights["amplified (1)"] == pytest.approx([np.log10(0.2)])
     assert "masked" in figure.layout.yaxis.ticktext
     assert "new NaN, Inf" not in figure.layout.yaxis.ticktext
-    assert _title(figure) == "5 of 18 outputs differ"
+    assert _title(figure) == "5 of 18 sites differ"
     assert _words(figure) == "first: relu*2:0"
 
 
@@ -232,6 +268,26 @@ def test_every_kind_of_error_has_a_place() -> None:
     assert {"new NaN, Inf", "golden is 0", "other bits only", "not measured", "masked"} <= labels
 
 
+def test_no_axis_is_drawn_for_distances_where_there_are_none() -> None:
+    """Where every error is NaN the lanes stand alone."""
+    compared = comparison({"relu*2:0": 0.5})
+    compared.columns["new_nan"][compared.diverged] = 1
+    ticks = set(figures.propagation(compared).layout.yaxis.ticktext)
+    assert ticks == {"new NaN, Inf", "masked"}
+
+
+def test_the_name_of_a_phase_that_has_no_room_is_hidden() -> None:
+    """Each phase is a bar over its calls, in its hue; plotly hides a text that is too wide."""
+    figure = figures.propagation(run().comparison)
+    (strip,) = [trace for trace in figure.data if trace.type == "bar"]
+    assert figure.layout.uniformtext.mode == "hide"
+    assert list(strip.text) == ["forward", "loss", "backward", "optimizer", "other"]
+    assert list(strip.marker.color) == [PHASES[name] for name in strip.text]
+    ends = [start + length for start, length in zip(strip.base, strip.x)]
+    assert list(strip.base[1:]) == ends[:-1]
+    assert (strip.base[0], ends[-1]) == (0.5, 18.5)
+
+
 def test_every_effect_has_a_mark() -> None:
     """Symbols differ, so that colour is not needed."""
     assert set(EFFECT_MARKS) == set(EFFECTS) - {"equal"}
@@ -241,7 +297,7 @@ def test_every_effect_has_a_mark() -> None:
 def test_equal_runs_are_said_in_words() -> None:
     """Instead of an empty plot."""
     figure = figures.propagation(comparison({}))
-    assert figure.layout.annotations[0].text == "every output of every call is bit-equal"
+    assert figure.layout.annotations[0].text == "every site is bit-equal"
 
 
 def test_a_hundred_thousand_calls_are_decimated_and_said() -> None:
@@ -253,7 +309,8 @@ def test_a_hundred_thousand_calls_are_decimated_and_said() -> None:
     compared.columns["equal"][:] = False
     compared.columns["effect"][:] = EFFECTS.index("passed on")
     figure = figures.propagation(compared)
-    assert max(max(t.y) for t in figure.data) == pytest.approx(np.log10(errors.max()))
+    marks = [trace for trace in figure.data if trace.type != "bar"]
+    assert max(max(t.y) for t in marks) == pytest.approx(np.log10(errors.max()))
     assert "of 100,000 drawn, extremes kept" in _words(figure)
     assert len(figure.to_json()) < 1_000_000
 
@@ -283,6 +340,23 @@ def test_hovers_give_no_distance_to_nan() -> None:
     assert "relative L2" not in marks[0]
 
 
+def test_gradients_and_parameters_have_the_hues_of_their_phases() -> None:
+    """Not grey and orange, which are the golden and the faulty run."""
+    moved = (Difference("a", False, 6, 6, 0.5, 0.1),)
+    figure = figures.gradients(comparison({}, gradients=moved, parameters=moved))
+    assert [bar.marker.color for bar in figure.data] == [PHASES["backward"], PHASES["optimizer"]]
+
+
+def test_equal_gradients_are_said_in_words() -> None:
+    """In place of an axis on which nothing could stand."""
+    same = tuple(Difference(name, equal=True, numel=6) for name in "ab")
+    figure = figures.gradients(comparison({}, gradients=same, parameters=same[:1]))
+    assert not figure.data
+    assert figure.layout.annotations[0].text == (
+        "bit-equal: 2 of 2 gradients<br>and 1 of 1 parameter"
+    )
+
+
 def test_of_many_gradients_the_worst_are_drawn() -> None:
     """40 of 50, and the subtitle says so."""
     found = tuple(Difference(f"p{n}", False, 6, 6, (n + 1) / 100, 0.1) for n in range(50))
@@ -305,6 +379,82 @@ def test_training_has_a_row_for_each_quantity() -> None:
     assert [(list(t.x), list(t.text)) for t in crosses] == [([2], ["NaN"])]
 
 
+def test_numbers_stand_where_no_line_strikes_them_through() -> None:
+    """The larger of both above its point, the other below, with room in the axis for both."""
+    figure = figures.training(run(golden=steps([2.0, 3.0]), faulty=steps([2.5, 2.0])))
+    golden, faulty = figure.data[:2]
+    assert golden.textposition == ("bottom center", "top center")
+    assert faulty.textposition == ("top center", "bottom center")
+    assert figure.layout.yaxis.range == pytest.approx([2 - 0.4, 3 + 0.4])
+
+
+def test_parameters_that_never_moved_have_no_axis() -> None:
+    """A distance of 0 in every step is said in words."""
+    same = steps([2.0, 1.0], distances=0.0)
+    figure = figures.training(run(golden=same, faulty=same))
+    assert [note.text for note in figure.layout.annotations] == ["bit-equal in 2 of 2 steps"]
+    assert figure.layout.yaxis3.showticklabels is False
+
+
+def test_a_far_bound_is_said_and_a_near_one_drawn() -> None:
+    """A bound of 100 would make a line of 1 flat; of several each has its own dash."""
+    near = tuple(Bound(step, "loss", 3.0) for step in range(5))
+    far = tuple(Bound(step, "gradient_norm", 100.0) for step in range(5))
+    below = (Bound(0, "loss", -50.0),)
+    figure = figures.training(
+        run(
+            golden=steps([2.0, 1.5, 1.2, 1.1, 1.0]),
+            faulty=steps([2.0, 1.5, 1.2, 1.1, 1.0]),
+            detections=(
+                Detection("loss_spike", bounds=near),
+                Detection("gradient_norm", bounds=far),
+                Detection("low", bounds=below),
+                Detection("again", bounds=near),
+            ),
+        )
+    )
+    drawn = {t.name: t.line.dash for t in figure.data if str(t.name).startswith("bound")}
+    assert drawn == {"bound of loss spike": "dash", "bound of again": "longdashdot"}
+    assert [note.text for note in figure.layout.annotations] == [
+        "↓ bound of low: -50", "↑ bound of gradient norm: 100",
+    ]  # fmt: skip
+
+
+def test_long_titles_are_broken_and_make_room() -> None:
+    """Between words, so that the buttons at the right cover nothing in 400 pixels."""
+    long, short = (
+        figures.tensor_diff(injection(site=f"{op}*1:0"))
+        for op in ("max_pool2d_with_indices_backward", "relu")
+    )
+    assert _title(long) == "max_pool2d_with_indices_backward*1:0<br>before and after"
+    assert long.layout.margin.t == short.layout.margin.t + 18
+    assert long.layout.legend.yref == "container"  # below, where it meets no subtitle
+
+
+def test_the_hues_of_a_meaning_are_seen_on_either_paper() -> None:
+    """A contrast of 3 at least, on white and on the dark paper."""
+    for colour in (GOLDEN, FAULTY, OPPOSITE, *PHASES.values(), *BITS.values()):
+        assert min(_contrast(colour, paper) for paper in ("#ffffff", "#1b1e23")) >= 3
+
+
 def test_a_run_without_a_step_says_so() -> None:
     """A crash in the first step of both."""
     assert "no step" in figures.training(run(golden=(), faulty=())).layout.annotations[0].text
+
+
+def test_legends_of_a_campaign_lie_below_and_fans_let_each_other_through() -> None:
+    """Outcomes are many; above they would cover the title in 400 pixels."""
+    columns = {
+        "outcome": np.array(["changed", "masked_exact"]),
+        "bit": np.array([1, 2]),
+        "layer": np.array(["a", "b"]),
+        "phase": np.array(["forward", "forward"]),
+        "order": np.array([0, 1]),
+        "site": np.array(["mm*1:0", "mm*2:0"]),
+        "losses": np.array([[1.0, 2.0], [1.0, 3.0]]),
+    }
+    drawn = [draw(columns) for draw in (campaign.outcomes, campaign.timeline, campaign.losses)]
+    assert all(figure.layout.legend.y < 0 for figure in drawn)
+    assert [bar.name for bar in drawn[0].data] == ["masked exact", "changed"]
+    fans = [trace.fillcolor for trace in drawn[2].data if trace.fill == "tonexty"]
+    assert fans == ["rgba(122,130,142,0.12)", "rgba(232,89,12,0.12)"]

@@ -7,7 +7,8 @@ from html.parser import HTMLParser
 
 from fi_notebook.core.fault import FaultPlan
 from fi_notebook.core.tree import Node
-from fi_notebook.report.snapshot import LARGEST, snapshot_html, snapshot_text
+from fi_notebook.core.words import spoken
+from fi_notebook.report.snapshot import LARGEST, STYLE, snapshot_html, snapshot_text
 from tests import records, traces
 
 
@@ -27,18 +28,34 @@ def test_it_shows_tree_plan_and_difference() -> None:
     run = records.run()
     html = snapshot_html(run.comparison.golden, run.plan, run)
     for text in (
-        run.outcome.name,
+        spoken(run.outcome.name),
         run.comparison.golden.tables.modules[0].kind,
         str(run.plan.faults[0].target),
-        "calls",
+        "sites",
     ):
         assert text in html
+
+
+def test_the_tree_is_inset_without_a_style_sheet_and_counts_sites() -> None:
+    """JupyterLab drops the sheet of a notebook that it does not trust; a name stands once."""
+    trace = traces.build(
+        traces.Call("mm", module="fc", outputs=((2,), (3,))),
+        traces.Call("relu", module="fc"),
+        modules={"": "Net", "fc": "Linear"},
+    )
+    html = snapshot_html(trace, FaultPlan(), None).removeprefix(STYLE)
+    assert "details details" not in STYLE
+    inset = [f"<details style='margin-left:{pixels}px'" for pixels in (0, 16)]
+    assert f"{inset[1]} open><summary>Net <span class='fi-quiet'>3 sites</span>" in html
+    assert f"{inset[1]}><summary>fc <span class='fi-quiet'>Linear · 3 sites</span>" in html
+    assert html.count(inset[0]) == 1
+    assert "<div style='margin-left:16px'>relu <span class='fi-quiet'>1 site</span></div>" in html
 
 
 def test_a_fault_that_was_changed_since_has_no_status_of_the_run() -> None:
     """Of bit 27 in place of 30 nothing is known yet, and the result is of an earlier plan."""
     run = records.run()
-    assert "<td>fired</td>" in snapshot_html(None, run.plan, run)
+    assert "<td>struck</td>" in snapshot_html(None, run.plan, run)
     assert "earlier plan" not in snapshot_html(None, run.plan, run)
     other = FaultPlan((replace(run.plan.faults[0], parameters={"bit": 27}),))
     html = snapshot_html(None, other, run)

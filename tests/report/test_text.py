@@ -92,7 +92,7 @@ def test_scatter_counts_what_went_where() -> None:
 def test_propagation_lists_effects_in_execution_order() -> None:
     """Counts of effects, then a row per site that differs or masks."""
     lines = text.propagation(run().comparison).splitlines()
-    assert lines[0] == "5 of 18 outputs differ"
+    assert lines[0] == "5 of 18 sites differ"
     assert lines[1] == "3 introduced, 1 amplified, 2 masked, 1 passed on"
     assert lines[3].split() == ["8", "relu*2:0", "forward", "act", "0.01", "1/6", "introduced"]
 
@@ -107,9 +107,7 @@ def test_a_long_propagation_keeps_first_and_worst() -> None:
 
 def test_equal_runs_say_so() -> None:
     """No row, one sentence."""
-    assert text.propagation(comparison({})) == (
-        "0 of 18 outputs differ; every output of every call is bit-equal"
-    )
+    assert text.propagation(comparison({})) == ("0 of 18 sites differ; every site is bit-equal")
 
 
 def test_gradients_name_the_worst_and_count_nan() -> None:
@@ -174,7 +172,7 @@ def test_the_summary_has_every_section_and_fits() -> None:
         "notes",
     ]  # fmt: skip
     assert max(map(len, whole.splitlines())) <= 100
-    assert f"{PLAN[0]} [fired]" in whole
+    assert f"{PLAN[0]} [struck]" in whole
 
 
 def test_long_sentences_are_wrapped() -> None:

@@ -191,7 +191,7 @@ def test_what_is_estimated_is_never_divided_by_what_is_exact(memory: int) -> Non
     assert {told for told, _ in effects} <= {"passed on"}
     count = (~partial.columns["equal"] & ~partial.columns["exact"]).sum()
     assert count > 0
-    assert f"{count} outputs that differ did not fit in the session's memory" in partial.notes[0]
+    assert f"{count} sites that differ did not fit in the session's memory" in partial.notes[0]
     assert not any("memory" in note for note in exact.notes)
 
 

@@ -144,7 +144,7 @@ def test_a_step_without_any_result_says_so() -> None:
     assert run.comparison.loss.note == "no loss was found"
     assert run.outcome.name == "changed"
     assert run.outcome.reason == (
-        "f1 struck mul*1:0 in step 0; the step has no loss to compare; 1 of 2 outputs of calls "
+        "f1 struck mul*1:0 in step 0; the step has no loss to compare; 1 of 2 sites "
         "differs, the last mul*1:0"
     )
 

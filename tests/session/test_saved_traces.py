@@ -91,7 +91,7 @@ def test_the_same_job_in_two_processes_is_exactly_equal(folder: Path) -> None:
     found = compared(folder, "plain", "again")
     assert found.equal
     assert found.columns["exact"].all()
-    assert found.notes[0] == "no output that both traces have differs"
+    assert found.notes[0] == "no site that both traces have differs"
 
 
 def test_identical_nans_are_equal_and_other_payloads_are_not(folder: Path) -> None:

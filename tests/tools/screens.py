@@ -1,7 +1,8 @@
 """Pictures of the explorer in every state, light and dark, 600 to 1600 px, to be looked at.
 
     python -m tests.tools.screens test-results/screens            all of them
-    python -m tests.tools.screens test-results/screens result     one state
+    python -m tests.tools.screens test-results/screens wrong      one state
+    python -m tests.tools.screens test-results/screens --width 400 --theme dark
 
 Writes ``STATE-WIDTH-THEME.png``. The page is the real one in the tests' browser, joined to a
 real session by the bridge of ``tests/ui``; only the notebook around it is a stand-in.
@@ -11,8 +12,8 @@ Limits: nothing is judged here; that is for a person.
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
+import argparse
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -242,20 +243,35 @@ def _pretend_cells(session: Session) -> None:
     golden.tables.sources["In [2]"] = "def step(): pass"  # type: ignore[index]  # a picture's
 
 
-def main(folder: str, *states: str) -> None:
+def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    """What was asked for on the command line."""
+    parser = argparse.ArgumentParser(prog="python -m tests.tools.screens", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("folder", type=Path, help="where the pictures go; is made")
+    parser.add_argument("states", nargs="*", metavar="state", help=f"of {', '.join(STATES)}; all")
+    parser.add_argument("--width", type=int, nargs="+", default=WIDTHS, help="in pixels")
+    parser.add_argument("--theme", choices=("light", "dark"), help="both, if not given")
+    asked = parser.parse_args(arguments)
+    if unknown := sorted(set(asked.states) - set(STATES)):
+        parser.error(f"no state {', '.join(unknown)}; expected of {', '.join(STATES)}")
+    return asked
+
+
+def main() -> None:
     """Take the pictures."""
-    place = Path(folder)
-    place.mkdir(parents=True, exist_ok=True)
+    asked = parsed()
+    asked.folder.mkdir(parents=True, exist_ok=True)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=chromium.find(), chromium_sandbox=False
         )
-        for state in states or STATES:
-            for width in WIDTHS:
-                for dark in (False, True):
-                    print(take(browser, place, state, width, dark=dark), flush=True)
+        for state in asked.states or STATES:
+            for width in asked.width:
+                for theme in [asked.theme] if asked.theme else ["light", "dark"]:
+                    dark = theme == "dark"
+                    print(take(browser, asked.folder, state, width, dark=dark), flush=True)
         browser.close()
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()

@@ -168,7 +168,7 @@ class TestAgreement:
             page.locator(".fi-fault[data-status=armed]").wait_for()
             session.replay()
             page.locator(".fi-verdict").wait_for()
-            page.locator(".fi-fault[data-status=fired]").wait_for()
+            page.locator(".fi-fault[data-status=struck]").wait_for()
             earlier = page.locator(".fi-outcome", has_text="earlier plan")
             assert not earlier.count()
             session.disarm()

@@ -59,7 +59,7 @@ function outcome(store) {
     earlier ? h("div.warning", { role: "status" }, earlier) : null,
     h("div.verdict", { "data-outcome": run.outcome.name, "data-run": store.runs, role: "status" }, h("strong", null, run.outcome.name.replaceAll("_", " ")),
       h("span", null, ` ${run.outcome.reason}`),
-      run.outcome.detected_by.map((name) => [" ", h("span.chip", null, `detected by ${name}`)])),
+      run.outcome.detected_by.map((name) => [" ", h("span.chip", null, `detected by ${name.replaceAll("_", " ")}`)])),
     run.not_injected.map(({ fault, reason }) => h("div.warning", null, `${fault} not injected: ${reason}`)),
     run.error ? h("div.warning", null, run.error) : null,
     h("div.tiles", null, tile(comparison.loss.name, comparison.loss), comparison.gradients.total ? tile(gradientNorm(comparison), comparison.gradient_norm) : null,

@@ -17,17 +17,19 @@ import numpy as np
 import plotly.graph_objects as go
 
 from fi_notebook.core.run import HARMLESS, OUTCOMES
-from fi_notebook.core.words import counted
+from fi_notebook.core.words import counted, spoken
 from fi_notebook.report.figures.look import (
     DOT,
     FAULTY,
     FAULTY_SCALE,
     GOLDEN,
+    LEGEND_UNDER,
     message,
     plain,
     set_title,
     short,
 )
+from fi_notebook.report.palette import PHASES
 
 __all__ = ["COLOURS", "heat_map", "losses", "outcomes", "timeline"]
 
@@ -48,16 +50,6 @@ COLOURS = {
     "metric_degraded": "#0b7285",
 }
 """The colour of each outcome; what is not in it has none of its own."""
-
-_PHASES = {
-    "forward": "#3b82f6",
-    "loss": "#d9a406",
-    "backward": "#8b5cf6",
-    "recompute": "#c2419a",
-    "optimizer": "#2f9e53",
-    "other": "#7a828e",
-}
-"""The hue of each phase, as in the explorer."""
 
 _PATTERNS = {"masked_tolerance": "/", "inactive": ".", "nan_delayed": "\\", "crash": "x"}
 """What tells outcomes apart where colours do not."""
@@ -132,22 +124,22 @@ def outcomes(columns: Columns, by: str = "layer", *, dark: bool = False) -> go.F
         figure.add_bar(
             y=names,
             x=shares,
-            name=plain(name),
+            name=plain(spoken(name)),
             orientation="h",
             marker={
                 "color": COLOURS.get(name, FAULTY),
                 "pattern": {"shape": _PATTERNS.get(name, "")},
             },
-            hovertemplate=f"%{{y}}<br>{plain(name)} %{{x:.1%}}<extra></extra>",
+            hovertemplate=f"%{{y}}<br>{plain(spoken(name))} %{{x:.1%}}<extra></extra>",
         )
-    figure.update_layout(barmode="stack", height=170 + 26 * max(4, len(groups)))
+    height = 240 + 26 * max(4, len(groups))
+    figure.update_layout(barmode="stack", height=height, legend=LEGEND_UNDER)
     set_title(
         figure,
         f"Outcomes by {plain(by)}",
         f"{counted(int(kept.sum()), 'injection')}{DOT}"
         f"{int((~kept).sum()):,} not injected, left out",
         dark=dark,
-        room=110,
     )
     figure.update_xaxes(tickformat=".0%", range=[0, 1])
     figure.update_yaxes(autorange="reversed")
@@ -176,7 +168,7 @@ def timeline(columns: Columns, *, dark: bool = False) -> go.Figure:
             x=places[mine],
             y=share[mine],
             name=plain(phase),
-            marker={"color": _PHASES.get(phase, GOLDEN)},
+            marker={"color": PHASES.get(phase, GOLDEN)},
             text=[texts[n] for n in np.flatnonzero(mine)],
             customdata=made[mine],
             textposition="none",
@@ -188,6 +180,7 @@ def timeline(columns: Columns, *, dark: bool = False) -> go.Figure:
         f"{counted(len(places), 'site')} in execution order{DOT}share of injections that do harm",
         dark=dark,
     )
+    figure.update_layout(legend=LEGEND_UNDER)
     figure.update_xaxes(title="site, in execution order")
     figure.update_yaxes(tickformat=".0%", range=[0, 1.02])
     return figure
@@ -213,6 +206,7 @@ def losses(columns: Columns, *, dark: bool = False) -> go.Figure:
         f"median, and from the 10th to the 90th percentile{DOT}NaN and Inf leave a gap",
         dark=dark,
     )
+    figure.update_layout(height=480, legend=LEGEND_UNDER)
     figure.update_xaxes(title="step", dtick=1)
     figure.update_yaxes(title="loss")
     return figure
@@ -235,7 +229,7 @@ def _fan(figure: go.Figure, name: str, curves: list[np.ndarray]) -> None:
         x=steps,
         y=spread[2],
         fill="tonexty",
-        opacity=0.3,
+        fillcolor=_faint(colour),
         showlegend=False,
         legendgroup=name,
         **band,
@@ -244,11 +238,17 @@ def _fan(figure: go.Figure, name: str, curves: list[np.ndarray]) -> None:
         x=steps,
         y=spread[1],
         mode="lines+markers",
-        name=f"{plain(name)} ({len(curves)})",
+        name=f"{plain(spoken(name))} ({len(curves)})",
         legendgroup=name,
         line={"color": colour},
-        hovertemplate=f"{plain(name)}<br>step %{{x}}: median %{{y:.4g}}<extra></extra>",
+        hovertemplate=f"{plain(spoken(name))}<br>step %{{x}}: median %{{y:.4g}}<extra></extra>",
     )
+
+
+def _faint(colour: str) -> str:
+    """A colour that others show through."""
+    red, green, blue = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
+    return f"rgba({red},{green},{blue},0.12)"
 
 
 def _injected(columns: Columns) -> np.ndarray:

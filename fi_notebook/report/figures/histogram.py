@@ -16,7 +16,13 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from fi_notebook.core.injection import Injection
-from fi_notebook.report.figures.look import FAULTY, FAULTY_FILL, GOLDEN_FILL, set_title
+from fi_notebook.report.figures.look import (
+    FAULTY,
+    FAULTY_FILL,
+    GOLDEN_FILL,
+    LEGEND_BELOW,
+    set_title,
+)
 from fi_notebook.report.figures.struck import title_of, values_and_note
 from fi_notebook.report.numbers import number, smallest_normal
 from fi_notebook.report.scale import SymLog
@@ -34,7 +40,7 @@ def tensor_diff(injection: Injection, *, dark: bool = False) -> go.Figure:
     """Histograms of the tensor before and after on one axis.
 
     Args:
-        injection: One firing.
+        injection: One strike.
         dark: Whether the page is dark.
     """
     before, after, note = values_and_note(injection)
@@ -47,8 +53,10 @@ def tensor_diff(injection: Injection, *, dark: bool = False) -> go.Figure:
     top = np.log10(max(counts, default=1.0) or 1.0)
     figure.update_yaxes(type="log", range=[-0.25, max(top, 1) * 1.12], dtick=1, tickformat=",d")
     figure.update_yaxes(title_text="elements", row=1, col=1)
-    figure.update_layout(height=320, barmode="overlay", bargap=0.0)
     set_title(figure, title_of(injection, "before and after"), note, dark=dark)
+    figure.update_layout(
+        height=340, barmode="overlay", bargap=0.0, margin={"b": 84}, legend=LEGEND_BELOW
+    )
     return figure
 
 

@@ -3,6 +3,9 @@
 Marks have two colours only, a neutral one for golden and an accent for faulty. Both
 have a contrast of at least 3 on white and on black, so that a change between light and
 dark is a change of the template alone; symbols and words say the same as the colours.
+A figure brings its paper: it cannot know the page that it is shown on, and no ink reaches
+a contrast of 4.5 both on white and on a dark page. A page that knows its own look takes
+a template without paper.
 
 Limits: plotly reads some markup in texts; `plain` makes any name a text.
 """
@@ -17,6 +20,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from fi_notebook.report.names import cleaned, shortened
+from fi_notebook.report.palette import FAULTY, GOLDEN, OPPOSITE
 
 __all__ = [
     "DOT",
@@ -26,6 +30,7 @@ __all__ = [
     "GOLDEN",
     "GOLDEN_FILL",
     "LEGEND_BELOW",
+    "LEGEND_UNDER",
     "OPPOSITE",
     "SIGNED_SCALE",
     "heat",
@@ -37,21 +42,23 @@ __all__ = [
     "theme",
 ]
 
-GOLDEN = "#7a828e"
 GOLDEN_FILL = "rgba(122,130,142,0.45)"
-FAULTY = "#e8590c"
 FAULTY_FILL = "rgba(232,89,12,0.14)"
-OPPOSITE = "#3b82f6"
 FAULTY_SCALE = [[0.0, "rgba(232,89,12,0.08)"], [1.0, "rgba(232,89,12,0.65)"]]
 SIGNED_SCALE = [[0.0, OPPOSITE], [0.5, "rgba(128,128,128,0)"], [1.0, FAULTY]]
 
 LEGEND_BELOW = {"yref": "container", "y": 0, "yanchor": "bottom"}
 """A legend at the lower edge, where it meets no title however narrow the figure is."""
 
+LEGEND_UNDER = {"x": 0, "xanchor": "left", "y": -0.24, "yanchor": "top"}
+"""A legend of many names below the axis, which makes the room that its rows need."""
+
 DOT = " · "
 """What stands between the clauses of a subtitle."""
 
 _FONT = "system-ui, -apple-system, 'Segoe UI', 'Helvetica Neue', Arial, sans-serif"
+_NONE = "rgba(0,0,0,0)"
+_TITLE, _SUBTITLE = 36, 52  # characters of a line, in a figure of 400 pixels
 _MANY = 2000  # from here on points are drawn by WebGL
 _REMOVED = (
     *("lasso2d", "select2d", "zoomIn2d", "zoomOut2d", "autoScale2d"),  # of no use here
@@ -60,32 +67,37 @@ _REMOVED = (
 """Buttons that no figure has; under which name plotly uploads depends on its version."""
 
 
-def theme(dark: bool = False) -> go.layout.Template:
-    """The template of every figure; transparent, so that the page shows through.
+def theme(dark: bool = False, *, transparent: bool = False) -> go.layout.Template:
+    """The template of every figure.
 
     Args:
         dark: Whether the page is dark.
+        transparent: Whether the page shows through; it must then be dark where ``dark`` is
+            and light where it is not.
+
+    Returns:
+        The template.
     """
-    text, quiet, line, card = (
-        ("#e6e8eb", "#a3aab5", "rgba(255,255,255,0.12)", "#23262b")
+    text, quiet, line, card, paper = (
+        ("#e6e8eb", "#a3aab5", "rgba(255,255,255,0.12)", "#23262b", "#1b1e23")
         if dark
-        else ("#1f2328", "#59626e", "rgba(0,0,0,0.10)", "#ffffff")
+        else ("#1f2328", "#59626e", "rgba(0,0,0,0.10)", "#ffffff", "#ffffff")
     )
     return go.layout.Template(
         layout={
-            "paper_bgcolor": "rgba(0,0,0,0)",
-            "plot_bgcolor": "rgba(0,0,0,0)",
+            "paper_bgcolor": _NONE if transparent else paper,
+            "plot_bgcolor": _NONE,
             "font": {"family": _FONT, "size": 12, "color": text},
             "title": {
                 "font": {"size": 14, "color": text},
                 "subtitle": {"font": {"size": 12, "color": quiet}},
                 "x": 0,
-                "xref": "paper",
+                "xref": "container",
                 "xanchor": "left",
                 "yref": "container",
                 "y": 1,
                 "yanchor": "top",
-                "pad": {"t": 10},
+                "pad": {"t": 10, "l": 12},
             },
             "legend": {
                 "orientation": "h",
@@ -94,7 +106,7 @@ def theme(dark: bool = False) -> go.layout.Template:
                 "y": 1,
                 "yanchor": "bottom",
                 "font": {"size": 11, "color": quiet},
-                "bgcolor": "rgba(0,0,0,0)",
+                "bgcolor": _NONE,
             },
             "margin": {"l": 56, "r": 16, "t": 84, "b": 48},
             "hoverlabel": {
@@ -106,13 +118,14 @@ def theme(dark: bool = False) -> go.layout.Template:
             "xaxis": _axis(quiet, line),
             "yaxis": _axis(quiet, line),
             "modebar": {
-                "bgcolor": "rgba(0,0,0,0)",
+                "bgcolor": _NONE,
                 "color": quiet,
                 "activecolor": text,
                 "remove": _REMOVED,
             },
             "colorway": [GOLDEN, FAULTY, OPPOSITE],
-        }
+        },
+        data={"bar": [{"insidetextfont": {"color": text}}]},
     )
 
 
@@ -147,26 +160,27 @@ def set_title(
 
     Args:
         figure: The figure.
-        title: What it shows, escaped by the caller.
+        title: What it shows, escaped by the caller; broken between words where it is long,
+            so that no button of the figure covers it.
         subtitle: What must be known to read it, escaped by the caller; broken at `DOT`
             where it is long, so that a narrow figure shows all of it.
         dark: Whether the page is dark.
-        room: Height above the plot, where the subtitle is one line.
+        room: Height above the plot, where title and subtitle are one line each.
     """
-    lines = _broken(subtitle)
+    heads, lines = _broken(title, " ", _TITLE), _broken(subtitle, DOT, _SUBTITLE)
     figure.update_layout(
         template=theme(dark),
-        title={"text": title, "subtitle": {"text": "<br>".join(lines)}},
+        title={"text": "<br>".join(heads), "subtitle": {"text": "<br>".join(lines)}},
         modebar={"remove": _REMOVED},  # here too: a figure may be given another template
-        margin={"t": room + 15 * (len(lines) - 1)},
+        margin={"t": room + 18 * (len(heads) - 1) + 15 * (len(lines) - 1)},
     )
 
 
-def _broken(text: str, limit: int = 52) -> list[str]:
-    """A text in lines, broken between its clauses only."""
+def _broken(text: str, between: str, limit: int) -> list[str]:
+    """A text in lines, broken between its clauses, or its words, only."""
     lines = [""]
-    for clause in text.split(DOT):
-        longer = DOT.join(part for part in (lines[-1], clause) if part)
+    for clause in text.split(between):
+        longer = between.join(part for part in (lines[-1], clause) if part)
         if len(longer) > limit and lines[-1]:
             lines.append(clause)
         else:

@@ -19,12 +19,13 @@ import plotly.graph_objects as go
 from fi_notebook.core.detection import Detection
 from fi_notebook.core.run import EFFECTS, Comparison
 from fi_notebook.core.site import PHASES, Site
-from fi_notebook.core.words import agreed, among, counted
+from fi_notebook.core.words import agreed, among, counted, spoken
 from fi_notebook.report.arrays import keep_extremes
 from fi_notebook.report.figures.look import (
     DOT,
     FAULTY,
     GOLDEN,
+    LEGEND_UNDER,
     OPPOSITE,
     message,
     plain,
@@ -33,6 +34,7 @@ from fi_notebook.report.figures.look import (
     short,
 )
 from fi_notebook.report.numbers import effect_text, number, share
+from fi_notebook.report.palette import PHASES as HUES
 from fi_notebook.report.scale import tick_label
 
 __all__ = ["EFFECT_MARKS", "propagation"]
@@ -49,7 +51,7 @@ EFFECT_MARKS: Mapping[str, tuple[str, str, int]] = {
 
 _POINTS = 4000
 _SEGMENTS = 40
-_BELOW = {"x": 0, "xanchor": "left", "y": -0.24, "yanchor": "top"}
+_TINT = 0.3  # how strong the hue of a phase is behind its name
 _CROWD = 300  # from here on marks are small and let each other through
 
 
@@ -64,11 +66,11 @@ def propagation(
         dark: Whether the page is dark.
     """
     total, differing = len(comparison), len(comparison.diverged)
-    title = f"{among(differing, total, 'output')} {agreed(differing, 'differ')}"
+    title = f"{among(differing, total, 'site')} {agreed(differing, 'differ')}"
     effects = comparison.columns["effect"]
     rows = np.flatnonzero(effects != EFFECTS.index("equal"))
     if not len(rows):
-        return message(title, "every output of every call is bit-equal", dark=dark)
+        return message(title, "every site is bit-equal", dark=dark)
     places, ticks = _places(comparison, rows)
     figure, drawn = go.Figure(), 0
     for name in EFFECT_MARKS:
@@ -78,16 +80,15 @@ def propagation(
             drawn += len(kept)
             chosen, at = rows[mine][kept], places[mine][kept]
             figure.add_trace(_marks(comparison, name, chosen, at, int(mine.sum())))
-    _add_first(figure, comparison, rows, places)
     _add_alarms(figure, comparison, detections, ticks["range"][1])
     _add_phases(figure, comparison)
     figure.update_xaxes(
-        title_text=f"output of a call, in execution order (1 to {total:,})",
+        title_text=f"site, in execution order (1 to {total:,})",
         range=[0.5 - 0.01 * total, total * 1.01 + 0.5],
         showgrid=False,
     )
-    figure.update_yaxes(title_text="relative L2 error", **ticks)
-    figure.update_layout(height=420, hovermode="closest", legend=_BELOW)
+    figure.update_layout(yaxis={"title": {"text": "relative L2 error"}, **ticks})
+    figure.update_layout(height=450, hovermode="closest", legend=LEGEND_UNDER)
     set_title(figure, title, _subtitle(comparison, len(rows), drawn), dark=dark, room=90)
     return figure
 
@@ -101,7 +102,7 @@ def _subtitle(comparison: Comparison, count: int, drawn: int) -> str:
     sampled = int((~comparison.columns["exact"]).sum())
     said = [f"first: {short(comparison.first)}" if comparison.first else "masked everywhere"]
     if sampled:
-        said.append(f"{counted(sampled, 'output')} judged on a sample or statistics")
+        said.append(f"{counted(sampled, 'site')} judged on a sample or statistics")
     if drawn < count:
         said.append(f"{drawn:,} of {count:,} drawn, extremes kept")
     if comparison.structural:
@@ -113,28 +114,29 @@ def _places(comparison: Comparison, rows: np.ndarray) -> tuple[np.ndarray, dict[
     """Height of each row in log10, lanes included, and the ticks of the axis."""
     columns = comparison.columns
     relative, effect = columns["relative_l2"][rows], columns["effect"][rows]
+    masked = effect == EFFECTS.index("masked")
     bad = (columns["new_nan"][rows] > 0) | (columns["new_inf"][rows] > 0)
     measured = ~bad & np.isfinite(relative) & (relative > 0)
     with np.errstate(divide="ignore", invalid="ignore"):
         height = np.log10(relative)
     shown = height[measured]
-    low, high = (np.floor(shown.min()), np.ceil(shown.max())) if len(shown) else (-1.0, 0.0)
-    high = max(high, low + 1)
+    low, high = (np.floor(shown.min()), np.ceil(shown.max())) if len(shown) else (0.0, 0.0)
+    high = max(high, low + 1) if len(shown) else high
     lane = max(0.09 * (high - low), 0.12)
     lanes = {
         "not measured": (np.isnan(relative) & ~bad, high + 3 * lane),
         "golden is 0": (np.isposinf(relative) & ~bad, high + 2 * lane),
         "new NaN, Inf": (bad, high + lane),
-        "other bits only": ((relative == 0) & ~bad, low - lane),
-        "masked": (effect == EFFECTS.index("masked"), low - 2 * lane),
+        "other bits only": ((relative == 0) & ~bad & ~masked, low - lane),
+        "masked": (masked, low - 2 * lane),
     }
     places = np.where(measured, height, low)
     for inside, at in lanes.values():
         places[inside] = at
     used = {name: at for name, (inside, at) in lanes.items() if inside.any()}
     stride = max(1, int(np.ceil((high - low) / 6)))
-    powers = np.arange(low, high + 1, stride).tolist()
-    edges = [low, high, *used.values()]
+    powers = np.arange(low, high + 1, stride).tolist() if len(shown) else []
+    edges = [*([low, high] if len(shown) else []), *used.values()]
     ticks = {
         "tickvals": [*powers, *used.values()],
         "ticktext": [*(tick_label(10.0**p) for p in powers), *used],
@@ -184,26 +186,6 @@ def _hover(comparison: Comparison, row: int, site: Site) -> str:
     )
 
 
-def _add_first(
-    figure: go.Figure, comparison: Comparison, rows: np.ndarray, places: np.ndarray
-) -> None:
-    """Name the first site that differs, beside its mark."""
-    if not len(comparison.diverged):
-        return
-    first = int(comparison.diverged[0])
-    right = first < 0.7 * len(comparison)
-    figure.add_annotation(
-        x=first + 1,
-        y=float(places[rows == first][0]),
-        text=short(comparison.site(first), 32),
-        showarrow=False,
-        xanchor="left" if right else "right",
-        xshift=8 if right else -8,
-        yshift=11,
-        font={"size": 11},
-    )
-
-
 def _add_alarms(
     figure: go.Figure, comparison: Comparison, detections: Sequence[Detection], top: float
 ) -> None:
@@ -220,9 +202,9 @@ def _add_alarms(
         y=[top] * len(places),
         mode="markers",
         marker={"symbol": "triangle-down-open", "size": 11, "color": OPPOSITE},
-        name="a detector's first alarm",
+        name="first alarm",
         text=[
-            f"{plain(name)} would alarm at {short(alarm.site)}<br>"
+            f"{plain(spoken(name))} would alarm at {short(alarm.site)}<br>"
             f"value {number(alarm.value)}, bound {number(alarm.threshold)}"
             for name, alarm in alarms
         ],
@@ -232,26 +214,35 @@ def _add_alarms(
 
 
 def _add_phases(figure: go.Figure, comparison: Comparison) -> None:
-    """A strip above the plot that says which phase is where."""
+    """A strip above the plot that says which phase is where; a name that has no room is hidden."""
     codes = _phase_codes(comparison)
     edges = np.flatnonzero(np.r_[True, codes[1:] != codes[:-1], True])
-    lengths = np.diff(edges)
+    starts, lengths = edges[:-1], np.diff(edges)
     least = np.sort(lengths)[-_SEGMENTS] if len(lengths) > _SEGMENTS else 0
-    for n, (start, length) in enumerate(zip(edges[:-1].tolist(), lengths.tolist())):
-        if length < least:
-            continue
-        wide = length > 0.07 * len(codes)
-        figure.add_shape(
-            type="rect",
-            x0=start + 0.5,
-            x1=start + length + 0.5,
-            y0=1.01,
-            y1=1.075,
-            yref="paper",
-            fillcolor="rgba(128,128,128,0.26)" if n % 2 else "rgba(128,128,128,0.13)",
-            line={"width": 0},
-            label={"text": PHASES[codes[start]] if wide else "", "font": {"size": 11}},
-        )
+    starts, lengths = starts[lengths >= least], lengths[lengths >= least]
+    names = [PHASES[code] for code in codes[starts]]
+    figure.add_bar(
+        orientation="h",
+        x=lengths,
+        y=[0] * len(starts),
+        base=starts + 0.5,
+        width=1,
+        yaxis="y2",
+        text=names,
+        textposition="inside",
+        insidetextanchor="middle",
+        textangle=0,
+        marker={"color": [HUES[name] for name in names], "opacity": _TINT, "line": {"width": 0}},
+        customdata=starts,
+        hovertemplate="%{text}<extra></extra>",
+        showlegend=False,
+    )
+    figure.update_layout(
+        barmode="overlay",
+        uniformtext={"minsize": 9, "mode": "hide"},
+        yaxis={"domain": [0, 0.88]},
+        yaxis2={"domain": [0.9, 1], "range": [-0.5, 0.5], "visible": False, "anchor": "x"},
+    )
 
 
 def _phase_codes(comparison: Comparison) -> np.ndarray:

@@ -16,20 +16,29 @@ from fi_notebook.report.figures.look import (
     DOT,
     FAULTY,
     GOLDEN,
+    LEGEND_BELOW,
+    OPPOSITE,
     SIGNED_SCALE,
     message,
     points,
     set_title,
 )
 from fi_notebook.report.figures.struck import changed_words, title_of, values_and_note
-from fi_notebook.report.numbers import changed_bits, exact, hexadecimal, index_text, shape_text
+from fi_notebook.report.numbers import (
+    changed_bits,
+    exact,
+    hexadecimal,
+    index_text,
+    number,
+    shape_text,
+)
 from fi_notebook.report.scale import SymLog
 
 __all__ = ["difference_heatmap", "element_text", "scatter"]
 
 _CELLS = 160
 _CROWD = 300  # from here on marks are small
-_CROSSES = 500
+_MARKED = 500
 _POINTS = {"unchanged": 1500, "changed": 4000}
 
 
@@ -37,7 +46,7 @@ def difference_heatmap(injection: Injection, *, dark: bool = False) -> go.Figure
     """Where in the tensor the values changed, and by how much.
 
     Args:
-        injection: One firing.
+        injection: One strike.
         dark: Whether the page is dark.
     """
     whole, title = values_of(injection), title_of(injection, "difference")
@@ -50,19 +59,20 @@ def difference_heatmap(injection: Injection, *, dark: bool = False) -> go.Figure
     cells, block = largest_in_blocks(np.where(np.isfinite(matrix), matrix, np.nan), _CELLS)
     scale = SymLog.fitting(cells[np.isfinite(cells) & (cells != 0)])
     figure = go.Figure(_heatmap(cells, block, scale))
-    _add_marks(figure, injection, matrix)
+    after = whole[1].ravel()
+    _add_marks(figure, injection, matrix, after)
     rows, columns = _dimensions(injection.before.shape)
     figure.update_xaxes(title_text=columns, showgrid=False, mirror=True, showline=True)
     figure.update_yaxes(
         title_text=rows, autorange="reversed", showgrid=False, mirror=True, showline=True
     )
     said = [changed_words(injection)]
-    if bad:
-        said.append(f"{bad:,} new NaN or Inf, marked ×")
+    if words := _broken_words(after[~np.isfinite(matrix).ravel()]):
+        said.append(words)
     if block != (1, 1):
         said.append(f"a cell is the largest change among {block[0]} × {block[1]} elements")
-    if bad > _CROSSES:
-        said.append(f"the first {_CROSSES:,} of them")
+    if bad > _MARKED:
+        said.append(f"the first {_MARKED:,} of them marked")
     figure.update_layout(height=380, showlegend=False)
     set_title(figure, title, DOT.join(said), dark=dark)
     return figure
@@ -105,31 +115,57 @@ def _heatmap(cells: np.ndarray, block: tuple[int, int], scale: SymLog) -> go.Hea
     )
 
 
-def _add_marks(figure: go.Figure, injection: Injection, matrix: np.ndarray) -> None:
-    """Crosses where values became NaN or Inf; rings around few changed elements."""
+def _add_marks(
+    figure: go.Figure, injection: Injection, matrix: np.ndarray, after: np.ndarray
+) -> None:
+    """Marks where values became NaN or Inf; rings around few changed elements."""
     shape, dtype = injection.before.shape, injection.site.dtype
     kept = {
         int(np.ravel_multi_index(change.index, shape)) if shape else 0: change
         for change in injection.elements
     }
-    broken = np.flatnonzero(~np.isfinite(matrix))[:_CROSSES].tolist()
+    broken = np.flatnonzero(~np.isfinite(matrix))[:_MARKED].tolist()
     rings = kept if injection.changed <= len(kept) else {}
     flat = np.asarray([*broken, *(n for n in rings if n not in set(broken))], dtype=np.int64)
     rows, columns = np.divmod(flat, max(matrix.shape[1], 1))
-    texts = [element_text(kept[n], dtype) if n in kept else "NaN or Inf" for n in flat.tolist()]
+    values = after[flat].tolist()
+    texts = [
+        element_text(kept[n], dtype) if n in kept else f"after {number(value)}"
+        for n, value in zip(flat.tolist(), values)
+    ]
+    colours = [OPPOSITE if value == -np.inf else FAULTY for value in values]
     figure.add_scatter(
         x=columns,
         y=rows,
         mode="markers",
         marker={
-            "symbol": ["x-thin" if n < len(broken) else "circle-open" for n in range(len(flat))],
+            "symbol": [_symbol(value, n < len(broken)) for n, value in enumerate(values)],
             "size": 10,
-            "color": FAULTY,
-            "line": {"width": 1.5, "color": FAULTY},
+            "color": colours,
+            "line": {"width": 1.5, "color": colours},
         },
         text=texts,
         hovertemplate="%{text}<extra></extra>",
     )
+
+
+def _symbol(after: float, broken: bool) -> str:
+    """What marks an element: a triangle up or down at an infinity, × at NaN, else a ring."""
+    if not broken:
+        return "circle-open"
+    return {np.inf: "triangle-up", -np.inf: "triangle-down"}.get(after, "x-thin")
+
+
+def _broken_words(after: np.ndarray) -> str:
+    """How many elements are not finite now, each kind with its mark."""
+    counts = {
+        "NaN ×": int(np.isnan(after).sum()),
+        "Inf ▲": int(np.isposinf(after).sum()),
+        "-Inf ▼": int(np.isneginf(after).sum()),
+    }
+    told = [f"{count:,} new {name}" for name, count in counts.items() if count]
+    was = int(np.isfinite(after).sum())
+    return ", ".join([*told, f"{was:,} no longer ×"] if was else told)
 
 
 def element_text(change: ElementChange, dtype: str) -> str:
@@ -159,7 +195,7 @@ def scatter(injection: Injection, *, dark: bool = False) -> go.Figure:
     """Golden against faulty values of the struck tensor; what did not change is on the line.
 
     Args:
-        injection: One firing.
+        injection: One strike.
         dark: Whether the page is dark.
     """
     before, after, note = values_and_note(injection)
@@ -176,7 +212,7 @@ def scatter(injection: Injection, *, dark: bool = False) -> go.Figure:
     _set_lanes(figure, scale, ends)
     if drawn < len(before):
         note += f"{DOT}{among(drawn, len(before), 'point')} drawn, extremes kept"
-    figure.update_layout(height=380)
+    figure.update_layout(height=400, margin={"b": 84}, legend=LEGEND_BELOW)
     set_title(figure, title_of(injection, "golden against faulty"), note, dark=dark)
     return figure
 

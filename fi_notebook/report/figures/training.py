@@ -1,8 +1,8 @@
 """What the fault did to training: loss, gradient norm, parameters, metrics over steps.
 
 One row per quantity, golden and faulty in each, a dotted line where a fault struck. A
-NaN or Inf of the faulty run stands as a cross at the upper edge, with its name. Bounds
-of detectors are dashed, and an open square is where one would have raised an alarm.
+NaN or Inf of the faulty run stands as a cross at the upper edge, with its name. Bounds of
+detectors are dashed where the values come near, else words at the edge (`bounds`).
 
 Limits: with a single step there is one point for each run, written out beside it.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import zip_longest
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import plotly.graph_objects as go
@@ -20,12 +20,12 @@ from plotly.subplots import make_subplots
 from fi_notebook.analysis.clipping import clips_gradients
 from fi_notebook.analysis.words import told_apart
 from fi_notebook.core.run import Run, StepRecord
-from fi_notebook.core.words import among
+from fi_notebook.core.words import among, spoken
+from fi_notebook.report.figures.bounds import add_bound, bounds_of, say_far
 from fi_notebook.report.figures.look import (
     DOT,
     FAULTY,
     GOLDEN,
-    OPPOSITE,
     message,
     plain,
     set_title,
@@ -54,7 +54,7 @@ def training(run: Run, *, dark: bool = False) -> go.Figure:
         run: A replay of one or more steps.
         dark: Whether the page is dark.
     """
-    title = f"training, golden against faulty: {plain(run.outcome.name)}"
+    title = f"training: {plain(spoken(run.outcome.name))}"
     quantities = _quantities(run)
     if not quantities:
         return message(title, "no step was completed", dark=dark)
@@ -126,64 +126,75 @@ def _add_quantity(figure: go.Figure, run: Run, quantity: _Quantity, row: int) ->
     series = {"golden": run.golden, "faulty": run.faulty}
     values = {name: np.asarray([quantity.read(r) for r in rs]) for name, rs in series.items()}
     finite = np.concatenate([v[np.isfinite(v)] for v in values.values()])
-    texts = _texts(values)
+    texts, places = _texts(values), _places(values)
     for name, records in series.items():
         steps = np.asarray([record.step for record in records])
         figure.add_scatter(
             x=steps,
             y=np.where(np.isfinite(values[name]), values[name], np.nan),
             text=texts[name],
+            textposition=places[name],
             showlegend=row == 1,
             legendgroup=name,
             row=row,
             col=1,
             **_line(name, len(records)),
         )
-    _add_nonfinite(figure, series["faulty"], values["faulty"], finite, row)
-    bounds = _add_bounds(figure, run, quantity.name, row)
-    finite = np.concatenate([finite, bounds])
-    positive = len(finite) and (finite > 0).all()
-    wide = positive and finite.max() > 100 * finite.min()
+    near, far = bounds_of(run, quantity.name, finite)
+    for bound in near:
+        add_bound(figure, bound, row)
     figure.update_yaxes(title_text=quantity.title, nticks=5, row=row, col=1)
-    if wide:
-        stride = int(np.ceil(np.log10(finite.max() / finite.min()) / 4))
-        figure.update_yaxes(type="log", dtick=stride, exponentformat="power", row=row, col=1)
+    if quantity.name == "parameter_distance" and not finite.any() and len(finite):
+        _say_equal(figure, len(run.faulty), row)
+        return
+    shown = np.concatenate([finite, *(np.asarray(bound.values) for bound in near)])
+    axis = _axis(shown, written=len(run.golden) <= _WRITTEN_OUT)
+    figure.update_yaxes(**axis, row=row, col=1)
+    if len(finite):
+        top = _top(axis, float(finite.max()))
+        _add_nonfinite(figure, series["faulty"], values["faulty"], top, row)
+    say_far(figure, far, row)
 
 
-def _add_bounds(figure: go.Figure, run: Run, quantity: str, row: int) -> np.ndarray:
-    """The bounds of detectors on a quantity, and where it was beyond them; gives the bounds."""
-    drawn = [np.zeros(0)]
-    for found in run.detections:
-        bounds = [b for b in found.bounds if b.quantity == quantity and np.isfinite(b.value)]
-        if not bounds:
-            continue
-        at = {b.step: b.value for b in bounds}
-        loud = [a for a in found.alarms if not a.site and a.threshold == at.get(a.step)]
-        name = plain(found.name)
-        figure.add_scatter(
-            x=list(at),
-            y=list(at.values()),
-            mode="lines" if len(at) > 1 else "markers",
-            line={"color": OPPOSITE, "width": 1.5, "dash": "dash"},
-            marker={"symbol": "line-ew-open", "size": 24, "color": OPPOSITE},
-            name=f"bound of {name}",
-            hovertemplate=f"bound of {name} %{{y:.4g}}<extra></extra>",
-            row=row,
-            col=1,
-        )
-        if loud:
-            figure.add_scatter(
-                x=[alarm.step for alarm in loud],
-                y=[alarm.value if np.isfinite(alarm.value) else None for alarm in loud],
-                mode="markers",
-                marker={"symbol": "square-open", "size": 13, "color": OPPOSITE},
-                name=f"alarm of {name}",
-                hovertemplate=f"{name} would alarm<extra></extra>",
-                row=row,
-                col=1,
-            )
-        drawn.append(np.asarray(list(at.values())))
-    return np.concatenate(drawn)
+def _say_equal(figure: go.Figure, steps: int, row: int) -> None:
+    """Words in place of an axis on which nothing but 0 could stand."""
+    figure.update_traces(visible=False, row=row, col=1, selector={"showlegend": False})
+    figure.update_yaxes(
+        showticklabels=False, ticks="", showgrid=False, range=[-1, 1], row=row, col=1
+    )
+    figure.add_annotation(
+        text=f"bit-equal in {among(steps, steps, 'step')}",
+        showarrow=False,
+        x=0.5,
+        y=0,
+        xref="x domain",
+        row=row,
+        col=1,
+    )
+
+
+def _top(axis: Mapping[str, Any], largest: float) -> float:
+    """The value at the upper edge of a row."""
+    if "range" not in axis:
+        return largest
+    edge = float(axis["range"][1])
+    return float(10.0**edge) if axis.get("type") == "log" else edge
+
+
+def _axis(shown: np.ndarray, *, written: bool) -> dict[str, Any]:
+    """The range of a row, with room for what is written beside its points."""
+    if not len(shown):
+        return {}
+    low, high = float(shown.min()), float(shown.max())
+    axis: dict[str, Any] = {}
+    if low > 0 and high > 100 * low:
+        low, high = np.log10([low, high]).tolist()
+        stride = int(np.ceil((high - low) / 4))
+        axis = {"type": "log", "dtick": stride, "exponentformat": "power"}
+    if written:
+        room = 0.4 * (high - low) or 0.4 * abs(high) or 1.0
+        axis["range"] = [low - room, high + room]
+    return axis
 
 
 def _texts(values: Mapping[str, np.ndarray]) -> dict[str, list[str]]:
@@ -196,13 +207,32 @@ def _texts(values: Mapping[str, np.ndarray]) -> dict[str, list[str]]:
     }
 
 
+def _places(values: Mapping[str, np.ndarray]) -> dict[str, list[str]]:
+    """Where the numbers stand: of each step the larger above its point, the other below.
+
+    Below a cross, which stands at the upper edge, the golden number stands below its point.
+    """
+    above = [
+        golden >= faulty
+        for golden, faulty in zip_longest(
+            values["golden"].tolist(), values["faulty"].tolist(), fillvalue=float("nan")
+        )
+    ]
+    places = ("bottom center", "top center")
+    return {
+        "golden": [places[up] for up in above[: len(values["golden"])]],
+        "faulty": [places[not up] for up in above[: len(values["faulty"])]],
+    }
+
+
 def _line(name: str, count: int) -> dict[str, object]:
     golden = name == "golden"
     written = count <= _WRITTEN_OUT
     return {
         "name": name,
         "mode": "lines+markers" + "+text" * written,
-        "textposition": "middle left" if golden else "middle right",
+        "textfont": {"size": 11},
+        "cliponaxis": not written,
         "line": {"color": GOLDEN if golden else FAULTY, "width": 3.5 if golden else 1.5},
         "marker": {
             "symbol": "circle" if golden else "diamond",
@@ -216,20 +246,21 @@ def _add_nonfinite(
     figure: go.Figure,
     records: Sequence[StepRecord],
     values: np.ndarray,
-    finite: np.ndarray,
+    top: float,
     row: int,
 ) -> None:
     """Crosses where the faulty run has NaN or Inf in a quantity that exists."""
     bad = np.flatnonzero(~np.isfinite(values)).tolist()
-    if not len(finite) or not bad:
+    if not bad:
         return
     figure.add_scatter(
         x=[records[n].step for n in bad],
-        y=[float(finite.max())] * len(bad),
+        y=[top] * len(bad),
         mode="markers+text" if len(bad) <= 12 else "markers",
         text=[number(float(values[n])) for n in bad],
         textposition="bottom center",
         marker={"symbol": "x", "size": 9, "color": FAULTY},
+        cliponaxis=False,
         name="NaN or Inf (faulty)",
         showlegend=row == 1,
         hovertemplate="faulty %{text}<extra></extra>",

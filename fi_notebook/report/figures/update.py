@@ -14,8 +14,6 @@ from fi_notebook.analysis.words import nonfinite_words
 from fi_notebook.core.run import Comparison, Difference
 from fi_notebook.core.words import agreed, among
 from fi_notebook.report.figures.look import (
-    FAULTY,
-    GOLDEN,
     LEGEND_BELOW,
     heat,
     message,
@@ -24,6 +22,7 @@ from fi_notebook.report.figures.look import (
 )
 from fi_notebook.report.heat import HeatTable, by_module, by_rank
 from fi_notebook.report.numbers import number, share
+from fi_notebook.report.palette import PHASES
 from fi_notebook.report.scale import tick_label
 
 __all__ = ["gradients", "ranks", "tree_heat"]
@@ -32,6 +31,7 @@ _BARS = 40
 _NAME = 28  # characters of a name, so that the bars have room in a narrow pane
 _ROWS = 60
 _KINDS = ("gradient", "parameter after the update")
+_PHASE_OF = {_KINDS[0]: "backward", _KINDS[1]: "optimizer"}
 
 
 def gradients(comparison: Comparison, *, dark: bool = False) -> go.Figure:
@@ -46,6 +46,8 @@ def gradients(comparison: Comparison, *, dark: bool = False) -> go.Figure:
     title = f"gradients: {moved:,} of {len(comparison.gradients):,} {agreed(moved, 'differ')}"
     if not pairs:
         return message(title, "the step left no gradients", dark=dark)
+    if all(difference.equal for difference in (*comparison.gradients, *comparison.parameters)):
+        return message(title, _all_equal(comparison), dark=dark)
     kept = _worst(pairs)
     names = [short(pairs[n][0], _NAME) for n in kept]
     figure = go.Figure()
@@ -68,6 +70,12 @@ def gradients(comparison: Comparison, *, dark: bool = False) -> go.Figure:
     margin = {"r": 56, "b": 80}  # at the right stands the text of the longest bar
     figure.update_layout(margin=margin, legend=LEGEND_BELOW)
     return figure
+
+
+def _all_equal(comparison: Comparison) -> str:
+    kinds = {"gradient": comparison.gradients, "parameter": comparison.parameters}
+    named = [among(len(found), len(found), kind) for kind, found in kinds.items() if found]
+    return f"bit-equal: {'<br>and '.join(named)}"
 
 
 def _pairs(
@@ -100,7 +108,6 @@ def _bars(
     differences: Sequence[Difference | None], kind: str, low: float, high: float
 ) -> dict[str, object]:
     lengths = [_length(d, low, high) for d in differences]
-    is_gradient = kind == _KINDS[0]
     return {
         "orientation": "h",
         "name": kind,
@@ -113,7 +120,7 @@ def _bars(
         "constraintext": "none",
         "cliponaxis": False,
         "marker": {
-            "color": FAULTY if is_gradient else GOLDEN,
+            "color": PHASES[_PHASE_OF[kind]],
             "pattern": {
                 "shape": ["/" if _is_bad(d) else "" for d in differences],
                 "fillmode": "overlay",
