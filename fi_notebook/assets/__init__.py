@@ -4,7 +4,8 @@
     page("watch")           the live view of a watch, from those of them that it needs
     page("board")           the live view of a campaign, likewise
     packed()                what is sent of a page: a few lines that inflate and import it
-    text("explorer.css")    its style sheet
+    style()                 the explorer's style sheet; style("watch") that of a watch
+    text("watch.css")       one of the files
     plotly_source()         plotly.js, once per page
 
 A widget is one module of text, in which no relative import works. So the files are put
@@ -24,7 +25,7 @@ from collections.abc import Iterator
 from functools import cache
 from importlib.resources import files
 
-__all__ = ["ENTRIES", "modules", "packed", "page", "plotly_source", "text"]
+__all__ = ["ENTRIES", "modules", "packed", "page", "plotly_source", "style", "text"]
 
 ENTRIES = ("main", "watch", "board")
 """The entry points: what the pages of the explorer, a watch and a campaign begin with."""
@@ -47,6 +48,11 @@ export default page.default;
 def text(name: str) -> str:
     """Text of one of the static files, such as ``explorer.css``."""
     return (files(__package__) / name).read_text(encoding="utf-8")
+
+
+def style(*own: str) -> str:
+    """The style sheet of a widget: what all have, how they fit their surroundings, its own."""
+    return "".join(text(f"{name}.css") for name in ("explorer", "fit", *own))
 
 
 @cache

@@ -92,7 +92,7 @@ def report_html(session: Explored) -> str:
             "<meta name='viewport' content='width=device-width'>",
             "<meta name='color-scheme' content='light dark'>",
             f"<title>fi_notebook: {escape(title)}</title>",
-            f"<style>{assets.text('explorer.css')}</style>",
+            f"<style>{assets.style()}</style>",
             "<style>body{margin:0}.fi-explorer{height:100vh!important;border:0;resize:none}</style>",
             "</head><body><div id='fi'></div>",
             f"<noscript>{snapshot_html(golden, session.plan, session.run)}</noscript>",

@@ -43,7 +43,7 @@ class CampaignView(anywidget.AnyWidget):
     """The widget of one campaign."""
 
     _esm = assets.page("board")
-    _css = assets.text("explorer.css") + assets.text("campaign.css")
+    _css = assets.style("campaign")
     _plotly = traitlets.Unicode().tag(sync=True)
     _control = traitlets.Unicode().tag(sync=True)
     _templates = traitlets.Unicode().tag(sync=True)

@@ -50,7 +50,7 @@ class Explorer(anywidget.AnyWidget):
     """The widget of one session."""
 
     _esm = assets.packed()
-    _css = assets.text("explorer.css")
+    _css = assets.style()
     _key = traitlets.Unicode().tag(sync=True)
     _control = traitlets.Unicode().tag(sync=True)
     _ends: tuple[Callable[[], None], ...] = ()

@@ -51,7 +51,7 @@ class WatchView(anywidget.AnyWidget):
     """The widget of one watch."""
 
     _esm = assets.page("watch")
-    _css = assets.text("explorer.css") + assets.text("watch.css")
+    _css = assets.style("watch")
     _plotly = traitlets.Unicode().tag(sync=True)
     _templates = traitlets.Unicode().tag(sync=True)
     _statistics = traitlets.List(list(STATISTICS)).tag(sync=True)
