@@ -24,8 +24,8 @@ from fi_notebook.campaign.progress import Progress
 from fi_notebook.campaign.statistics import wilson
 from fi_notebook.cli import main
 from fi_notebook.core.run import OUTCOMES
-from fi_notebook.errors import SessionError
 from fi_notebook.core.words import spoken
+from fi_notebook.errors import SessionError
 from fi_notebook.session import Session
 from tests import models
 from tests.campaign import sessions
