@@ -12,7 +12,7 @@ how many are left out stands below it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from html import escape
 
 from fi_notebook.analysis.words import told_apart
@@ -22,10 +22,12 @@ from fi_notebook.core.run import Difference, Run
 from fi_notebook.core.trace import Trace
 from fi_notebook.core.tree import Node
 from fi_notebook.core.words import counted
+from fi_notebook.report.html import html_table
+from fi_notebook.report.names import bounded
 from fi_notebook.report.numbers import pair
-from fi_notebook.report.payload import fault_content, shortened
+from fi_notebook.report.payload import fault_content
 
-__all__ = ["LARGEST", "STYLE", "html_table", "snapshot_html", "snapshot_text"]
+__all__ = ["LARGEST", "STYLE", "snapshot_html", "snapshot_text"]
 
 LARGEST = 200_000
 """Bytes of a snapshot, at most."""
@@ -128,8 +130,8 @@ def _tree_html(trace: Trace) -> Iterator[str]:
         left -= 1
         if left < 0:
             return
-        name, detail = escape(shortened(node.name)), escape(shortened(node.detail))
-        calls = f"{node.calls} {'call' if node.calls == 1 else 'calls'}"
+        name, detail = escape(bounded(node.name)), escape(bounded(node.detail))
+        calls = counted(node.calls, "call")
         head = f"{name} <span class='fi-quiet'>{detail} · {calls}</span>"
         if not node.children:
             yield f"<div style='margin-left:{16 * (depth > 0)}px'>{head}</div>"
@@ -148,16 +150,6 @@ def _tree_html(trace: Trace) -> Iterator[str]:
 def _size(node: Node) -> int:
     """How many nodes a tree has."""
     return 1 + sum(map(_size, node.children))
-
-
-def html_table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """A table of texts, all escaped."""
-    head = "".join(f"<th>{escape(each)}</th>" for each in heads)
-    body = "".join(
-        "<tr>" + "".join(f"<td>{escape(shortened(cell))}</td>" for cell in row) + "</tr>"
-        for row in rows
-    )
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def snapshot_text(trace: Trace | None, plan: FaultPlan, run: Run | None) -> str:
