@@ -38,4 +38,4 @@ def bounded(text: str) -> str:
     if len(text) <= LONGEST_TEXT:
         return text
     half = LONGEST_TEXT // 2
-    return f"{text[:half]} … {len(text)} characters … {text[-half:]}"
+    return f"{text[:half]} … {len(text):,} characters … {text[-half:]}"

@@ -14,7 +14,7 @@ import numpy as np
 
 from fi_notebook.analysis.words import about
 from fi_notebook.core.run import OUTCOMES
-from fi_notebook.report.figures.campaign import COLOURS
+from fi_notebook.report.colours import OUTCOME_COLOURS
 from fi_notebook.report.html import html_table
 from fi_notebook.report.snapshot import STYLE
 
@@ -53,7 +53,7 @@ def _bars(columns: Mapping[str, np.ndarray]) -> Iterator[str]:
         parts = [(name, mine.count(name) / len(mine)) for name in OUTCOMES if name in mine]
         spoken = ", ".join(f"{name.replace('_', ' ')} {about(share)}" for name, share in parts)
         drawn = "".join(
-            f'<i style="width:{share:.2%};background:{COLOURS.get(name, "#888")}"></i>'
+            f'<i style="width:{share:.2%};background:{OUTCOME_COLOURS.get(name, "#888")}"></i>'
             for name, share in parts
         )
         yield (

@@ -17,6 +17,7 @@ import numpy as np
 
 from fi_notebook.analysis.watched import golden_band
 from fi_notebook.core.watched import DRAWN, Series, WatchedRun
+from fi_notebook.report.colours import FAULTY, GOLDEN, OPPOSITE
 from fi_notebook.report.html import html_table
 from fi_notebook.report.snapshot import STYLE
 from fi_notebook.report.text_watched import alert_lines, rows
@@ -27,8 +28,7 @@ MOST_SITES = 48
 """How many sites a snapshot shows at most."""
 
 _WIDTH, _HEIGHT, _POINTS = 220, 34, 110
-_COLOURS = {"golden": "#7a828e", "faulty": "#e8590c"}
-_CURRENT = "#3b82f6"
+_COLOURS = {"golden": GOLDEN, "faulty": FAULTY}
 
 
 def watched_html(
@@ -55,10 +55,10 @@ def _curve(run: WatchedRun, golden: Sequence[WatchedRun], name: str, statistic: 
     """The golden runs and the current one as lines in one small picture."""
     band, series = golden_band(golden, name, statistic), run.series[name]
     lines = [
-        (band.steps, band.low, _COLOURS["golden"]),
-        (band.steps, band.high, _COLOURS["golden"]),
+        (band.steps, band.low, GOLDEN),
+        (band.steps, band.high, GOLDEN),
     ]
-    lines.append((series.steps, series.statistic(statistic), _COLOURS.get(run.name, _CURRENT)))
+    lines.append((series.steps, series.statistic(statistic), _COLOURS.get(run.name, OPPOSITE)))
     finite = np.concatenate([values[np.isfinite(values)] for _, values, _ in lines])
     if not len(finite):
         return ""
@@ -101,7 +101,4 @@ def _crosses(scale: _Scale, series: Series) -> Iterator[str]:
     """The first steps in which the tensor held NaN or Inf."""
     for step in series.steps[series.nonfinite > 0][:20].tolist():
         x = scale.x(step)
-        yield (
-            f'<path d="M{x - 3:.1f} 1l6 6m0 -6l-6 6" stroke="{_COLOURS["faulty"]}" '
-            'stroke-width="1.5"/>'
-        )
+        yield (f'<path d="M{x - 3:.1f} 1l6 6m0 -6l-6 6" stroke="{FAULTY}" stroke-width="1.5"/>')

@@ -32,4 +32,4 @@ def test_a_very_long_name_is_shown_by_its_ends() -> None:
     """100,000 characters become a few hundred."""
     text = bounded("a" * 100_000)
     assert len(text) < LONGEST_TEXT + 40
-    assert "100000 characters" in text
+    assert "100,000 characters" in text

@@ -18,15 +18,15 @@ export function healthOf(trace, row) {
   const numel = trace.data.shapes[shape[row]].reduce((a, b) => a * b, 1);
   const chips = [];
   const add = (text, bad, title) => chips.push({ text, bad, title });
-  if (nan[row] > 0) add(`NaN ${count(nan[row])}`, true, `${nan[row]} of ${numel} elements are NaN`);
+  if (nan[row] > 0) add(`NaN ${count(nan[row])}`, true, `${count(nan[row])} of ${count(numel)} elements are NaN`);
   const infinite = Math.max(0, posinf[row]) + Math.max(0, neginf[row]);
   if (infinite) {
     const sign = neginf[row] > 0 ? (posinf[row] > 0 ? "±" : "−") : "+";
-    add(`${sign}Inf ${count(infinite)}`, true, `${posinf[row]} elements are +Inf, ${neginf[row]} are −Inf`);
+    add(`${sign}Inf ${count(infinite)}`, true, `${plural(posinf[row], "element")} ${posinf[row] === 1 ? "is" : "are"} +Inf, ${count(neginf[row])} −Inf`);
   }
   if (!chips.length && numel > 1 && zeros[row] >= MOSTLY * numel) {
     const all = zeros[row] === numel;
-    add(all ? "all zero" : `${Math.floor((100 * zeros[row]) / numel)} % zero`, false, `${zeros[row]} of ${numel} elements are zero`);
+    add(all ? "all zero" : `${Math.floor((100 * zeros[row]) / numel)} % zero`, false, `${count(zeros[row])} of ${count(numel)} elements are zero`);
   }
   return chips;
 }

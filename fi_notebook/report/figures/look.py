@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
+from fi_notebook.report.colours import FAULTY, GOLDEN, OPPOSITE
 from fi_notebook.report.names import cleaned, shortened
 
 __all__ = [
@@ -37,11 +38,8 @@ __all__ = [
     "theme",
 ]
 
-GOLDEN = "#7a828e"
 GOLDEN_FILL = "rgba(122,130,142,0.45)"
-FAULTY = "#e8590c"
 FAULTY_FILL = "rgba(232,89,12,0.14)"
-OPPOSITE = "#3b82f6"
 FAULTY_SCALE = [[0.0, "rgba(232,89,12,0.08)"], [1.0, "rgba(232,89,12,0.65)"]]
 SIGNED_SCALE = [[0.0, OPPOSITE], [0.5, "rgba(128,128,128,0)"], [1.0, FAULTY]]
 
