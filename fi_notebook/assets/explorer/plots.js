@@ -82,8 +82,9 @@ async function drawNext(view, place, library) {
   place.fiNext = null;
   if (!place.fiPlot) place.replaceChildren();
   place.style.height = `${next.layout.height ?? 300}px`;
-  await library.react(place, next.data, marked(place, themed(view, next.layout)), CONFIG);
-  if (!place.fiPlot) place.on("plotly_click", (event) => place.fiClick?.(event.points[0]));
+  const drawn = library.react(place, next.data, marked(place, themed(view, next.layout)), CONFIG);
+  if (!place.fiPlot) place.on("plotly_click", (event) => place.fiClick?.(event.points[0])); // before it can be seen
+  await drawn;
   place.fiPlot = next;
 }
 
