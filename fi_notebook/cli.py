@@ -21,13 +21,13 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from fi_notebook.core.fault import FaultPlan
 from fi_notebook.core.trace import Trace
 from fi_notebook.core.tree import VIEWS, build_tree
+from fi_notebook.core.versions import installed
 from fi_notebook.core.words import counted
 from fi_notebook.errors import FiError, did_you_mean
 
@@ -79,7 +79,11 @@ def _parser() -> argparse.ArgumentParser:
         prog="fi-notebook",
         description="A fault-injection debugger for one PyTorch training step.",
     )
-    parser.add_argument("--version", action="version", version=_version())
+    parser.add_argument(
+        "--version",
+        action="version",
+        version=f"fi-notebook {installed('fi-notebook') or '(not installed)'}",
+    )
     commands = parser.add_subparsers(dest="command", metavar="command", required=True)
     for name, (run, add_arguments) in COMMANDS.items():
         help_text = inspect.getdoc(run) or ""
@@ -92,13 +96,6 @@ def _parser() -> argparse.ArgumentParser:
         add_arguments(command)
         command.set_defaults(run=run)
     return parser
-
-
-def _version() -> str:
-    try:
-        return f"fi-notebook {version('fi-notebook')}"
-    except PackageNotFoundError:  # run from a folder, without installation
-        return "fi-notebook (not installed)"
 
 
 # demo and lab

@@ -27,7 +27,7 @@ from fi_notebook.campaign.draws import CampaignError, draw
 from fi_notebook.campaign.places import Places
 from fi_notebook.campaign.specs import ONE, FaultSpec
 from fi_notebook.core.fault import Elements, Fault
-from fi_notebook.core.site import Site
+from fi_notebook.core.site import Site, module_text
 from fi_notebook.core.steps import Steps
 from fi_notebook.core.words import counted
 from fi_notebook.engine.arming import check_contribution, check_fault
@@ -318,5 +318,5 @@ _GROUPS: Mapping[str, Callable[[Site, Point], str]] = {
 
 
 def layer_of(site: Site) -> str:
-    """The module of a site, ``(root)`` for the model itself."""
-    return site.module or "(root)"
+    """The module of a site, ``(model)`` for the model itself."""
+    return module_text(site.module)

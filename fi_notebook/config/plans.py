@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,8 +20,8 @@ from fi_notebook.config.forms import (
     PlanForm,
     shown,
 )
-from fi_notebook.core.fault import Anchor, Fault, FaultPlan
-from fi_notebook.core.files import written_whole
+from fi_notebook.core.fault import Anchor, Fault, FaultPlan, free_ids
+from fi_notebook.core.files import json_float, written_whole
 from fi_notebook.core.site import Target
 from fi_notebook.core.steps import Steps
 from fi_notebook.errors import PlanError, did_you_mean
@@ -254,7 +253,7 @@ def _from_second(form: PlanForm) -> FaultPlan:
             raise PlanError(
                 f"faults[{position}].id: {shown(fault.id)} stands twice; ids are unique"
             )
-    free = _free_ids(given)
+    free = free_ids(given)
     return FaultPlan(
         faults=tuple(_fault(fault, fault.id or next(free)) for fault in form.faults),
         modules=form.modules,
@@ -264,14 +263,6 @@ def _from_second(form: PlanForm) -> FaultPlan:
         ignore=form.ignore,
         verbosity=form.verbosity,
     )
-
-
-def _free_ids(given: list[str]) -> Iterator[str]:
-    number = 1
-    while True:
-        if f"f{number}" not in given:
-            yield f"f{number}"
-        number += 1
 
 
 def _fault(form: FaultForm, name: str) -> Fault:
@@ -306,9 +297,9 @@ def _json(value: Any, where: str) -> Any:
         return str(value) if value.ranges else []
     if isinstance(value, Anchor):
         return {field.name: getattr(value, field.name) for field in fields(value)}
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(float(value))
-    if value is None or type(value) in (bool, int, float, str):
+    if isinstance(value, float):
+        return json_float(value)
+    if value is None or type(value) in (bool, int, str):
         return value
     if isinstance(value, Mapping):
         return {str(key): _json(part, where) for key, part in value.items()}

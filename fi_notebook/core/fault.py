@@ -6,8 +6,9 @@ A `Fault` is plain data; `fi_notebook.faults` knows what its model does, and
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import count
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -24,6 +25,7 @@ __all__ = [
     "Elements",
     "Fault",
     "FaultPlan",
+    "free_ids",
     "plain_elements",
     "texts",
 ]
@@ -154,6 +156,18 @@ def plain_elements(elements: Any) -> Any:
     if isinstance(elements, (list, tuple)):
         return [plain_elements(value) for value in elements]
     return plain_elements(elements.tolist()) if hasattr(elements, "tolist") else elements
+
+
+def free_ids(taken: Collection[str]) -> Iterator[str]:
+    """Those of ``f1``, ``f2``, … that no fault has, without end.
+
+    Args:
+        taken: The ids that faults have.
+
+    Returns:
+        The free ids, the first one first.
+    """
+    return (name for name in map("f{}".format, count(1)) if name not in taken)
 
 
 def _in_words(elements: Elements) -> str:

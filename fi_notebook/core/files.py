@@ -1,7 +1,8 @@
-"""Writing files whole or not at all, and whole lines at the end of others."""
+"""Writing files whole or not at all, whole lines at the end of others, and numbers in JSON."""
 
 from __future__ import annotations
 
+import math
 import os
 import secrets
 from collections.abc import Iterator
@@ -9,7 +10,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-__all__ = ["append_whole", "written_whole"]
+__all__ = ["append_whole", "json_float", "written_whole"]
+
+
+def json_float(value: float) -> float | str:
+    """A number as JSON holds it: NaN and the infinities as the texts ``nan``, ``inf``, ``-inf``.
+
+    Args:
+        value: The number; one of numpy becomes one of Python.
+
+    Returns:
+        The number, or its text where JSON has none.
+    """
+    return float(value) if math.isfinite(value) else str(float(value))
 
 
 @contextmanager

@@ -32,6 +32,7 @@ __all__ = [
     "Frame",
     "Site",
     "Target",
+    "module_text",
 ]
 
 PHASES = ("forward", "loss", "backward", "recompute", "optimizer", "other")
@@ -280,6 +281,11 @@ class Site:
             index=self.index,
             counted=self.counted,
         )
+
+
+def module_text(path: str) -> str:
+    """Path of a module as it is shown; ``(model)`` for the model itself, whose path is empty."""
+    return path or "(model)"
 
 
 def qualified(namespace: str | None, op: str) -> str:

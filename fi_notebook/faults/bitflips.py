@@ -17,7 +17,15 @@ from typing import Any
 
 import torch
 
-from fi_notebook.faults.bits import FIELDS, Format, bit_view, format_of, from_bits, signed
+from fi_notebook.faults.bits import (
+    FIELDS,
+    Format,
+    bit_view,
+    carrier_of,
+    format_of,
+    from_bits,
+    signed,
+)
 from fi_notebook.faults.parameters import Parameter
 from fi_notebook.faults.registry import Context, register
 from fi_notebook.faults.select_by_draw import draw_distinct
@@ -95,7 +103,7 @@ def _on_part(
 
 def _mask(layout: Format, pattern: int) -> torch.Tensor:
     """One bit pattern as a mask for every value."""
-    return torch.tensor(signed(pattern, layout.bits), dtype=layout.carrier, device="cpu")
+    return torch.tensor(signed(pattern, layout.bits), dtype=carrier_of(layout), device="cpu")
 
 
 def _pattern(layout: Format, bits: int | list[int] | None, field: str | None) -> int:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import torch
 
-from fi_notebook.faults.bits import FORMATS, dtype_name, signed
+from fi_notebook.faults.bits import FORMATS, carrier_of, dtype_name, signed
 
 __all__ = ["Flip", "flip_one"]
 
@@ -57,12 +57,12 @@ def flip_one(tensor: torch.Tensor, bit: int, index: int) -> Flip | None:
         place += at * stride
     element = tensor.detach().as_strided((1,), (1,), place)
     before = element.clone()
-    element.view(layout.carrier).bitwise_xor_(_mask(bit, layout.bits, tensor.device))
+    element.view(carrier_of(layout)).bitwise_xor_(_mask(bit, layout.bits, tensor.device))
     return Flip(before, element.clone(), partial(element.copy_, before))
 
 
 @cache
 def _mask(bit: int, bits: int, device: torch.device) -> torch.Tensor:
     """One bit of a carrier of so many; as a tensor, since a number is first made into one."""
-    carrier = FORMATS[f"int{bits}"].carrier
+    carrier = carrier_of(FORMATS[f"int{bits}"])
     return torch.tensor([signed(1 << bit, bits)], dtype=carrier, device=device)

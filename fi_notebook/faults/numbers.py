@@ -18,7 +18,7 @@ from collections.abc import Callable
 
 import torch
 
-from fi_notebook.faults.bits import bit_view, dtype_name, format_of, from_bits
+from fi_notebook.faults.bits import bit_view, carrier_of, dtype_name, format_of, from_bits
 
 __all__ = [
     "arithmetic",
@@ -138,7 +138,7 @@ def random_patterns(values: torch.Tensor, generator: torch.Generator) -> torch.T
         return torch.randint(1 << width, shape, generator=generator, device=device)
 
     drawn = draw(layout.bits) if layout.bits < 64 else draw(32) << 32 | draw(32)
-    return from_bits(drawn.to(values.device, layout.carrier), values.dtype)
+    return from_bits(drawn.to(values.device, carrier_of(layout)), values.dtype)
 
 
 def magnitude(values: torch.Tensor) -> torch.Tensor:

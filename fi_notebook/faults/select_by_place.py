@@ -100,7 +100,7 @@ def _choose_index(
 # slice
 
 _Term = int | slice | EllipsisType
-_NUMBER = r"\s*(-?\d+)?\s*"
+_NUMBER = r"\s*(-?[0-9]+)?\s*"
 _SLICE = re.compile(rf"{_NUMBER}:{_NUMBER}(?::{_NUMBER})?")
 
 
@@ -110,7 +110,8 @@ def _parse_slice(value: Any) -> list[_Term]:
             f"elements {{'slice': {value!r}}}: expected the text of a Python slice, such as "
             "'0, :, 3:7'"
         )
-    terms = [_term(value, text.strip()) for text in value.strip().strip("[]").split(",")]
+    bare = re.sub(r"^\[(.*)\]$", r"\1", value.strip(), flags=re.DOTALL)
+    terms = [_term(value, text.strip()) for text in bare.split(",")]
     if terms.count(...) > 1:
         raise FaultError(f"elements {{'slice': {value!r}}}: '...' may stand once only")
     return terms
@@ -120,7 +121,7 @@ def _term(value: str, text: str) -> _Term:
     """One index, slice or ellipsis of a slice text."""
     if text == "...":
         return ...
-    if re.fullmatch(r"-?\d+", text):
+    if re.fullmatch("-?[0-9]+", text):
         return int(text)
     match = _SLICE.fullmatch(text)
     if match is None or (match[3] and not int(match[3])):

@@ -100,6 +100,9 @@ _KINDS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "finite": torch.isfinite,
 }
 _WHERE = re.compile(r"(?P<of>x|abs\(x\)|abs|\|x\|)?\s*(?P<sign><=|>=|==|!=|<|>)\s*(?P<number>\S+)")
+_WHOLE = re.compile(r"[+-]?[0-9]{1,19}")
+_INFINITE = re.compile(r"[+-]?inf(inity)?", re.IGNORECASE)
+_REAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +121,8 @@ class _Test:
             return _KINDS[self.kind](widened(values))
         if self.absolute:
             return _COMPARISONS[self.sign](magnitude(values), self.number)
-        small = isinstance(self.number, int) and abs(self.number) < 1 << 63
-        return _COMPARISONS[self.sign](_comparable(values, whole_number=small), self.number)
+        whole_number = isinstance(self.number, int)
+        return _COMPARISONS[self.sign](_comparable(values, whole_number=whole_number), self.number)
 
 
 def _parse_where(value: Any) -> _Test:
@@ -137,16 +140,17 @@ def _parse_where(value: Any) -> _Test:
 
 
 def _number(text: str) -> int | float | None:
-    """The number of a comparison; None where it is none, or NaN, which equals nothing."""
-    try:
+    """The number of a comparison, a whole one exact below 2**63.
+
+    None where it is none, as NaN, which equals nothing, and where float64 makes it infinite or 0.
+    """
+    if _WHOLE.fullmatch(text) and abs(int(text)) < 1 << 63:
         return int(text)
-    except ValueError:
-        pass
-    try:
-        number = float(text)
-    except ValueError:
-        return None
-    return None if math.isnan(number) else number
+    if _INFINITE.fullmatch(text):
+        return float(text)
+    number = float(text) if _REAL.fullmatch(text) else math.inf
+    vanished = number == 0 and re.search("[1-9]", text.lower().partition("e")[0])
+    return None if math.isinf(number) or vanished else number
 
 
 def _fit_where(test: _Test, dtype: str, _shape: Shape) -> None:

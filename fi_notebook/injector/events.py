@@ -11,13 +11,12 @@ is an error of the step: a run whose record is lost is worth nothing.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from fi_notebook.core.files import append_whole
+from fi_notebook.core.files import append_whole, json_float
 from fi_notebook.core.injection import ElementChange, Injection, NotInjected
 from fi_notebook.core.stats import TensorStats
 
@@ -91,6 +90,4 @@ def _number(value: Any) -> Any:
     """A value as JSON holds it: NaN and the infinities as text, complex as two parts."""
     if isinstance(value, complex):
         return [_number(value.real), _number(value.imag)]
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    return value
+    return json_float(value) if isinstance(value, float) else value

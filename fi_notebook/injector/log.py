@@ -21,7 +21,7 @@ from typing import Any
 
 from fi_notebook.core.fault import FaultPlan
 from fi_notebook.core.match import CodeFilter
-from fi_notebook.core.site import ALL_PARAMETERS, PHASES, Frame
+from fi_notebook.core.site import ALL_PARAMETERS, PHASES, Frame, module_text
 from fi_notebook.engine.filters import ModuleFilter
 from fi_notebook.engine.intercept import FOLDED, Call, Watch
 from fi_notebook.engine.outputs import outputs
@@ -156,7 +156,7 @@ class CallLog:
             return "(several parameters)"
         if call.parameter and PHASES[call.phase] == "optimizer":
             return call.parameter
-        return self._watch.table.infos[call.module].path or "(model)"
+        return module_text(self._watch.table.infos[call.module].path)
 
     def _line_of(self, call: Call) -> Frame | None:
         """The line of the plan that a call comes from, or None."""

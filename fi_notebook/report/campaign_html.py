@@ -6,10 +6,8 @@ the file's own scripts by their hashes and nothing else. Without scripts the tab
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -19,6 +17,7 @@ import numpy as np
 from fi_notebook import assets
 from fi_notebook.core.files import written_whole
 from fi_notebook.report.figures import campaign as pictures
+from fi_notebook.report.html import allowed, html_table, script_json, script_text
 
 __all__ = ["save_campaign"]
 
@@ -65,23 +64,22 @@ def _page(
     facts: Sequence[str],
 ) -> str:
     figures = _figures(columns)
-    scripts = [assets.plotly_source(), _DRAW]
-    hashes = " ".join(f"'sha256-{_digest(script)}'" for script in scripts)
-    policy = (
-        f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data: blob:"
-    )
+    scripts = [script_text(assets.plotly_source()), _DRAW]
     return "".join(
         (
             "<!doctype html><html lang='en'><head><meta charset='utf-8'>",
-            f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
+            f'<meta http-equiv="Content-Security-Policy" content="{allowed(scripts)}">',
             "<meta name='viewport' content='width=device-width'>",
             "<meta name='color-scheme' content='light dark'>",
             f"<title>fi_notebook: campaign</title><style>{_STYLE}</style></head><body>",
             "<h1>Fault-injection campaign</h1>",
             *(f"<p>{escape(fact)}</p>" for fact in facts),
             *(f"<div id='figure{n}'></div>" for n in range(len(figures))),
-            *(f"<h2>{escape(title)}</h2>{_table(rows)}" for title, rows in tables.items()),
-            f"<script type='application/json' id='figures'>{_json(figures)}</script>",
+            *(
+                f"<h2>{escape(title)}</h2>{html_table(_HEADER, rows)}"
+                for title, rows in tables.items()
+            ),
+            f"<script type='application/json' id='figures'>{script_json(figures)}</script>",
             *(f"<script>{script}</script>" for script in scripts),
             "</body></html>",
         )
@@ -95,18 +93,3 @@ def _figures(columns: Mapping[str, np.ndarray]) -> list[list[Any]]:
         [json.loads(picture(columns, dark=dark).to_json()) for dark in (False, True)]
         for picture in drawn
     ]
-
-
-def _table(rows: Iterable[Sequence[str]]) -> str:
-    header = "".join(f"<th>{name}</th>" for name in _HEADER)
-    lines = ("".join(f"<td>{escape(cell)}</td>" for cell in row) for row in rows)
-    return f"<table><tr>{header}</tr>{''.join(f'<tr>{line}</tr>' for line in lines)}</table>"
-
-
-def _json(value: Any) -> str:
-    """JSON that cannot end the script element that it stands in."""
-    return json.dumps(value).replace("<", "\\u003c")
-
-
-def _digest(script: str) -> str:
-    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()

@@ -12,9 +12,7 @@ Limits: values are not in it, only statistics, injections and figures.
 from __future__ import annotations
 
 import base64
-import hashlib
-import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from html import escape
 from pathlib import Path
 from typing import Any, Protocol
@@ -27,6 +25,7 @@ from fi_notebook.core.files import written_whole
 from fi_notebook.core.run import Run
 from fi_notebook.core.trace import Trace
 from fi_notebook.report.figures_json import run_figures, templates
+from fi_notebook.report.html import allowed, script_json, script_text
 from fi_notebook.report.pack import pack
 from fi_notebook.report.payload import plan_payload, run_payload, trace_payload
 from fi_notebook.report.snapshot import snapshot_html
@@ -75,20 +74,15 @@ def save_html(session: Explored, path: str | Path) -> Path:
 def report_html(session: Explored) -> str:
     """The exploration as the text of one HTML file."""
     blocks = [_block(*message) for message in _messages(session)]
-    scripts = [_safe(assets.plotly_source())] if session.run is not None else []
-    page = _safe(assets.page())
+    scripts = [script_text(assets.plotly_source())] if session.run is not None else []
+    page = script_text(assets.page())
     module = f"{page}\n{_START}\n"
-    hashes = " ".join(f"'sha256-{_digest(each)}'" for each in (*scripts, module))
-    policy = (
-        f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; "
-        "img-src data: blob:; font-src data:"
-    )
     golden = session.golden
     title = str(golden.info.get("model", "report")) if golden is not None else "report"
     return "".join(
         (
             "<!doctype html><html lang='en'><head><meta charset='utf-8'>",
-            f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
+            f'<meta http-equiv="Content-Security-Policy" content="{allowed((*scripts, module))}">',
             "<meta name='viewport' content='width=device-width'>",
             "<meta name='color-scheme' content='light dark'>",
             f"<title>fi_notebook: {escape(title)}</title>",
@@ -96,7 +90,7 @@ def report_html(session: Explored) -> str:
             "<style>body{margin:0}.fi-explorer{height:100vh!important;border:0;resize:none}</style>",
             "</head><body><div id='fi'></div>",
             f"<noscript>{snapshot_html(golden, session.plan, session.run)}</noscript>",
-            f"<script type='application/json' id='fi-data'>{_json(blocks)}</script>",
+            f"<script type='application/json' id='fi-data'>{script_json(blocks)}</script>",
             *(f"<script>{each}</script>" for each in scripts),
             f"<script type='module'>{module}</script></body></html>",
         )
@@ -120,23 +114,3 @@ def _block(kind: str, data: Mapping[str, Any], columns: Mapping[str, np.ndarray]
     packed = pack(kind, data, columns)
     block = base64.b64encode(packed.block).decode()
     return {"head": packed.head, "deflated": packed.deflated, "block": block}
-
-
-def _json(blocks: Iterable[Mapping[str, Any]]) -> str:
-    """JSON that cannot end the script element that it stands in."""
-    return json.dumps(list(blocks)).replace("<", "\\u003c")
-
-
-def _safe(script: str) -> str:
-    """A script that cannot end its own element: our own files hold no such text.
-
-    Raises:
-        ValueError: It does.
-    """
-    if "</script" in script.lower():
-        raise ValueError("a script to be embedded holds the text '</script'")
-    return script
-
-
-def _digest(script: str) -> str:
-    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()

@@ -1,7 +1,7 @@
 """Errors summed up: the largest of each module, phase and rank.
 
     table = by_module(comparison)
-    table.rows       ['(root)', 'conv1', 'layers', 'layers.0', …]
+    table.rows       ['(model)', 'conv1', 'layers', 'layers.0', …]
     table.columns    ['forward', 'backward', 'optimizer']
     table.errors     largest relative L2 of each cell; NaN where no call was made
     table.bad        how many outputs with new NaN or Inf
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fi_notebook.core.run import Comparison
-from fi_notebook.core.site import LOSS_FUNCTION, OUTSIDE, PHASES
+from fi_notebook.core.site import LOSS_FUNCTION, OUTSIDE, PHASES, module_text
 from fi_notebook.report.numbers import number
 
 __all__ = ["HeatTable", "by_module", "by_rank"]
@@ -78,7 +78,7 @@ def by_module(comparison: Comparison) -> HeatTable:
             whole[0][ancestor] = np.fmax(whole[0][ancestor], own[0][module])
             whole[1][ancestor] += own[1][module]
             whole[2][ancestor] += own[2][module]
-    table = _table([name or "(root)" for name in names], whole)
+    table = _table([module_text(name) for name in names], whole)
     return table.take(np.flatnonzero(~np.isnan(table.errors).all(axis=1)))
 
 

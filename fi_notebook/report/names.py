@@ -2,6 +2,7 @@ r"""Names that come from a model, made fit for a line of text.
 
     cleaned("a\nb")                 'a b'           no line breaks, control or bidi characters
     shortened("a" * 100, 9)         'aaaa…aaaa'     the ends say more than the beginning
+    bounded(name)                   for a page, which has room: only a very long one is cut
 
 Limits: nothing here escapes markup; whoever writes HTML does that.
 """
@@ -10,7 +11,10 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["cleaned", "shortened"]
+__all__ = ["LONGEST_TEXT", "bounded", "cleaned", "shortened"]
+
+LONGEST_TEXT = 300
+"""Characters of one name on a page; a longer one is shown by its two ends."""
 
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]+")
 
@@ -27,3 +31,11 @@ def shortened(text: object, limit: int = 48) -> str:
         return whole
     head = (limit - 1) // 2
     return f"{whole[:head]}…{whole[len(whole) - (limit - 1 - head) :]}"
+
+
+def bounded(text: str) -> str:
+    """A name of bearable length: a very long one by its two ends."""
+    if len(text) <= LONGEST_TEXT:
+        return text
+    half = LONGEST_TEXT // 2
+    return f"{text[:half]} … {len(text):,} characters … {text[-half:]}"

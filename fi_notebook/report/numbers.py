@@ -9,24 +9,23 @@
     size(3_500_000)                   '3.338 MiB'
     effect_text(comparison, 12)       'masked: pooling', 'amplified 35 times'
 
-Limits: bits are grouped for the floating-point formats and integers that have a table
-here; another dtype shows its bits in one group.
+Limits: bits are grouped by the layouts of ``core/formats.py``; another dtype shows its bits
+in one group.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
 from fi_notebook.analysis.words import four_digits, percent, times, told_apart
+from fi_notebook.core.formats import FORMATS, Format
 from fi_notebook.core.injection import ElementChange
 from fi_notebook.core.run import Comparison
 from fi_notebook.core.words import among
 
 __all__ = [
-    "Layout",
     "bit_fields",
     "changed_bits",
     "effect_text",
@@ -34,7 +33,6 @@ __all__ = [
     "field_names",
     "hexadecimal",
     "index_text",
-    "layout_of",
     "number",
     "pair",
     "shape_text",
@@ -46,63 +44,20 @@ __all__ = [
 ]
 
 
-class Layout(NamedTuple):
-    """Widths of the bit fields of a dtype, sign first.
-
-    Attributes:
-        names: ``sign``, ``exponent`` and ``mantissa``, or ``sign`` and ``value``.
-        widths: Bits of each field.
-        bias: Exponent bias of a floating-point format, else 0.
-    """
-
-    names: tuple[str, ...]
-    widths: tuple[int, ...]
-    bias: int = 0
-
-    @property
-    def bits(self) -> int:
-        """Width of an element."""
-        return sum(self.widths)
-
-
-def _floating(exponent: int, mantissa: int, bias: int | None = None) -> Layout:
-    usual = 2 ** (exponent - 1) - 1
-    return Layout(
-        ("sign", "exponent", "mantissa"),
-        (1, exponent, mantissa),
-        usual if bias is None else bias,
-    )
-
-
-_LAYOUTS = {
-    "float64": _floating(11, 52),
-    "float32": _floating(8, 23),
-    "float16": _floating(5, 10),
-    "bfloat16": _floating(8, 7),
-    "float8_e4m3fn": _floating(4, 3),
-    "float8_e5m2": _floating(5, 2),
-    "float8_e4m3fnuz": _floating(4, 3, bias=8),
-    "float8_e5m2fnuz": _floating(5, 2, bias=16),
-    "int8": Layout(("sign", "value"), (1, 7)),
-    "int16": Layout(("sign", "value"), (1, 15)),
-    "int32": Layout(("sign", "value"), (1, 31)),
-    "int64": Layout(("sign", "value"), (1, 63)),
-    "uint8": Layout(("value",), (8,)),
-    "bool": Layout(("value",), (8,)),
-}
-
 _SHORTEST = {"float16": np.float16, "float32": np.float32, "bfloat16": np.float32}
 
 
-def layout_of(dtype: str) -> Layout | None:
-    """The bit fields of a dtype, or None where there is no table for it."""
-    return _LAYOUTS.get(dtype)
-
-
 def smallest_normal(dtype: str) -> float:
-    """The smallest positive normal number of a dtype; 0 where it has none."""
-    layout = _LAYOUTS.get(dtype)
-    return 2.0 ** (1 - layout.bias) if layout is not None and layout.bias else 0.0
+    """The smallest positive normal number of a dtype; 0 where none is smaller and subnormal."""
+    layout = _layout_of(dtype)
+    subnormal = layout is not None and "mantissa" in layout.fields
+    return 2.0 ** (1 - layout.bias) if layout is not None and subnormal else 0.0
+
+
+def _layout_of(dtype: str) -> Format | None:
+    """How the bits of one word are laid out; None of complex elements and of unknown dtypes."""
+    layout = FORMATS.get(dtype)
+    return layout if layout is not None and layout.parts == 1 else None
 
 
 def pair(before: complex, after: complex) -> tuple[str, str]:
@@ -160,7 +115,7 @@ def hexadecimal(bits: int | None, dtype: str) -> str:
     """Raw bits in hexadecimal, as wide as the dtype; ``-`` where there are none."""
     if bits is None:
         return "-"
-    layout = _LAYOUTS.get(dtype)
+    layout = _layout_of(dtype)
     digits = -(-layout.bits // 4) if layout else 0
     return f"0x{bits:0{digits}x}"
 
@@ -169,18 +124,17 @@ def bit_fields(bits: int | None, dtype: str) -> str:
     """Raw bits in groups: sign|exponent|mantissa; ``-`` where there are none."""
     if bits is None:
         return "-"
-    layout = _LAYOUTS.get(dtype)
+    layout = _layout_of(dtype)
     if layout is None:
         return f"{bits:b}"
-    text = f"{bits:0{layout.bits}b}"
-    ends = np.cumsum(layout.widths)
-    return "|".join(text[end - width : end] for end, width in zip(ends, layout.widths, strict=True))
+    text = f"{bits:0{layout.bits}b}"[::-1]
+    return "|".join(text[low : high + 1][::-1] for low, high in layout.fields.values())
 
 
 def field_names(dtype: str) -> str:
     """The names of the groups of `bit_fields`: ``sign|exponent|mantissa``."""
-    layout = _LAYOUTS.get(dtype)
-    return "|".join(layout.names) if layout else "bits"
+    layout = _layout_of(dtype)
+    return "|".join(layout.fields) if layout else "bits"
 
 
 def changed_bits(change: ElementChange, dtype: str, limit: int = 4) -> str:
@@ -201,11 +155,10 @@ def changed_bits(change: ElementChange, dtype: str, limit: int = 4) -> str:
 
 
 def _field(bit: int, dtype: str) -> str:
-    layout = _LAYOUTS.get(dtype)
-    if layout is None:
+    layout = _layout_of(dtype)
+    if layout is None or bit >= layout.bits:
         return ""
-    ends = np.cumsum(layout.widths[::-1])
-    return f" ({layout.names[::-1][int(np.searchsorted(ends, bit, side='right'))]})"
+    return f" ({layout.field_of(bit)})"
 
 
 def ulps(change: ElementChange, dtype: str) -> int | None:
@@ -218,13 +171,13 @@ def ulps(change: ElementChange, dtype: str) -> int | None:
     Returns:
         Units in the last place; None where there is none: no float, complex, or a NaN.
     """
-    layout = _LAYOUTS.get(dtype)
+    layout = _layout_of(dtype)
     raw = (change.before_bits, change.after_bits)
-    if layout is None or "exponent" not in layout.names or None in raw:
+    if layout is None or "exponent" not in layout.fields or None in raw:
         return None
     if change.before != change.before or change.after != change.after:  # NaN has no place
         return None
-    sign = 1 << (layout.bits - 1)
+    sign = 1 << (layout.bits - 1) if "sign" in layout.fields else 0
     before, after = (-(bits & ~sign) if bits & sign else bits for bits in raw if bits is not None)
     return abs(after - before)
 

@@ -10,12 +10,13 @@ The page reads columns in place. JSON has no NaN and no infinity: they travel as
 from __future__ import annotations
 
 import json
-import math
 import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from fi_notebook.core.files import json_float
 
 __all__ = ["Packed", "pack", "plain"]
 
@@ -62,7 +63,7 @@ def _padded(block: bytes) -> bytes:
 def plain(value: Any) -> Any:
     """A value as JSON can write it: NaN and infinities as text, tuples as lists."""
     if isinstance(value, float):
-        return value if math.isfinite(value) else str(value)
+        return json_float(value)
     if isinstance(value, complex):
         return str(value)
     if isinstance(value, Mapping):

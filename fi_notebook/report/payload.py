@@ -29,12 +29,13 @@ from fi_notebook.core.run import EFFECTS, Comparison, Difference, Run, StepRecor
 from fi_notebook.core.site import PHASES, Site
 from fi_notebook.core.trace import FLAGS, Trace
 from fi_notebook.errors import FiError
+from fi_notebook.report.names import bounded
 
 __all__ = [
     "ALERTS",
     "LONGEST_SOURCE",
-    "LONGEST_TEXT",
     "Columns",
+    "element_payload",
     "fault_content",
     "fault_payload",
     "plan_payload",
@@ -52,9 +53,6 @@ ALERTS = ("", "critical", "high", "medium")
 LONGEST_SOURCE = 400_000
 """Characters of source text that the page is given in all."""
 
-LONGEST_TEXT = 300
-"""Characters of one name; a longer one is shown by its two ends."""
-
 _MOST_ROWS = 2_000  # rows of one fault that are marked in the tree
 _MOST_DIFFERENCES = 200  # named tensors of a comparison that are listed
 _CALLED_MAGIC = re.compile(r"\Aget_ipython\(\)\.\w+\(.*\)  # (%%\w.*)")  # as `magics` writes it
@@ -69,13 +67,13 @@ def trace_payload(trace: Trace) -> tuple[dict[str, Any], Columns]:
     data = {
         "sites": len(trace),
         "calls": trace.call_count,
-        "ops": list(map(shortened, tables.ops)),
-        "overloads": list(map(shortened, tables.overloads)),
+        "ops": list(map(bounded, tables.ops)),
+        "overloads": list(map(bounded, tables.overloads)),
         "modules": [
-            [shortened(m.path), shortened(m.kind), list(map(shortened, m.aliases))]
+            [bounded(m.path), bounded(m.kind), list(map(bounded, m.aliases))]
             for m in tables.modules
         ],
-        "parameters": list(map(shortened, tables.parameters)),
+        "parameters": list(map(bounded, tables.parameters)),
         "frames": frames,
         "stacks": stacks,
         "dtypes": list(tables.dtypes),
@@ -153,14 +151,6 @@ def _sources(sources: Mapping[str, str]) -> dict[str, str]:
     return kept
 
 
-def shortened(text: str) -> str:
-    """A name of bearable length: a very long one by its two ends."""
-    if len(text) <= LONGEST_TEXT:
-        return text
-    half = LONGEST_TEXT // 2
-    return f"{text[:half]} … {len(text)} characters … {text[-half:]}"
-
-
 def site_payload(trace: Trace, row: int) -> dict[str, Any]:
     """Exact figures of one site."""
     site, stats = trace.site(row), trace.stats(row)
@@ -203,7 +193,7 @@ def _filters(fault: Fault) -> dict[str, list[str]]:
     """The filters that a fault has, by name."""
     given = {"phases": fault.phases or None, "modules": fault.modules, "code": fault.code or None}
     return {
-        name: list(map(shortened, chosen)) for name, chosen in given.items() if chosen is not None
+        name: list(map(bounded, chosen)) for name, chosen in given.items() if chosen is not None
     }
 
 
@@ -283,7 +273,7 @@ def _injection(injection: Injection, golden: Trace) -> dict[str, Any]:
         "before": before,
         "after": after,
         "changed": injection.changed,
-        "elements": [_element(each) for each in injection.elements],
+        "elements": [element_payload(each) for each in injection.elements],
         "kind": injection.kind,
         "note": injection.note,
         "rank": injection.rank,
@@ -297,8 +287,8 @@ def _row(trace: Trace, site: Site) -> int:
         return -1
 
 
-def _element(change: ElementChange) -> dict[str, Any]:
-    """Bits travel as hexadecimal text: a page's numbers hold 53 bits only."""
+def element_payload(change: ElementChange) -> dict[str, Any]:
+    """A changed element; bits travel as hexadecimal text, as a page's numbers hold 53 only."""
     hexed = [None if b is None else f"{b:x}" for b in (change.before_bits, change.after_bits)]
     return {
         "index": list(change.index),

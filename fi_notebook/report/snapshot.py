@@ -12,7 +12,7 @@ how many are left out stands below it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from html import escape
 
 import numpy as np
@@ -24,10 +24,12 @@ from fi_notebook.core.run import Difference, Run
 from fi_notebook.core.trace import Trace
 from fi_notebook.core.tree import Node
 from fi_notebook.core.words import counted, spoken
+from fi_notebook.report.html import html_table
+from fi_notebook.report.names import bounded
 from fi_notebook.report.numbers import pair
-from fi_notebook.report.payload import fault_content, shortened
+from fi_notebook.report.payload import fault_content
 
-__all__ = ["LARGEST", "STYLE", "html_table", "snapshot_html", "snapshot_text"]
+__all__ = ["LARGEST", "STYLE", "snapshot_html", "snapshot_text"]
 
 LARGEST = 200_000
 """Bytes of a snapshot, at most."""
@@ -131,10 +133,10 @@ def _tree_html(trace: Trace) -> Iterator[str]:
         left -= 1
         if left < 0:
             return
-        detail = "" if node.detail == node.name else shortened(node.detail)
+        detail = "" if node.detail == node.name else bounded(node.detail)
         count = counted(int(sites[node.call_rows].sum()), "site")
         quiet = escape(f"{detail} · {count}" if detail else count)
-        head = f"{escape(shortened(node.name))} <span class='fi-quiet'>{quiet}</span>"
+        head = f"{escape(bounded(node.name))} <span class='fi-quiet'>{quiet}</span>"
         inset = f" style='margin-left:{_INSET if depth else 0}px'"
         if not node.children:
             yield f"<div{inset}>{head}</div>"
@@ -153,16 +155,6 @@ def _tree_html(trace: Trace) -> Iterator[str]:
 def _size(node: Node) -> int:
     """How many nodes a tree has."""
     return 1 + sum(map(_size, node.children))
-
-
-def html_table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """A table of texts, all escaped."""
-    head = "".join(f"<th>{escape(each)}</th>" for each in heads)
-    body = "".join(
-        "<tr>" + "".join(f"<td>{escape(shortened(cell))}</td>" for cell in row) + "</tr>"
-        for row in rows
-    )
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def snapshot_text(trace: Trace | None, plan: FaultPlan, run: Run | None) -> str:

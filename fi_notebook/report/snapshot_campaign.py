@@ -7,7 +7,7 @@ A saved notebook carries it. Every name is escaped; there is no script in it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 
 import numpy as np
@@ -15,7 +15,8 @@ import numpy as np
 from fi_notebook.analysis.words import about
 from fi_notebook.core.run import OUTCOMES
 from fi_notebook.core.words import spoken
-from fi_notebook.report.figures.campaign import COLOURS
+from fi_notebook.report.html import html_table
+from fi_notebook.report.palette import OUTCOME_COLOURS
 from fi_notebook.report.snapshot import STYLE
 
 __all__ = ["MOST_GROUPS", "campaign_snapshot"]
@@ -39,7 +40,7 @@ def campaign_snapshot(
     """
     parts = [STYLE, f'<div class="fi-snapshot"><p><b>campaign</b>: {escape(words)}</p>']
     if len(rates):
-        parts.append(_table(("outcome", "injections", "rate", "95 % interval"), rates))
+        parts.append(html_table(("outcome", "injections", "rate", "95 % interval"), rates))
         parts.append("".join(_bars(columns)))
     return "\n".join((*parts, "</div>"))
 
@@ -53,7 +54,7 @@ def _bars(columns: Mapping[str, np.ndarray]) -> Iterator[str]:
         parts = [(name, mine.count(name) / len(mine)) for name in OUTCOMES if name in mine]
         told = ", ".join(f"{spoken(name)} {about(share)}" for name, share in parts)
         drawn = "".join(
-            f'<i style="width:{share:.2%};background:{COLOURS.get(name, "#888")}"></i>'
+            f'<i style="width:{share:.2%};background:{OUTCOME_COLOURS.get(name, "#888")}"></i>'
             for name, share in parts
         )
         yield (
@@ -64,10 +65,3 @@ def _bars(columns: Mapping[str, np.ndarray]) -> Iterator[str]:
         )
     if len(layers) > MOST_GROUPS:
         yield f"<p class='fi-quiet'>the first {MOST_GROUPS} of {len(layers)} layers</p>"
-
-
-def _table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    head = "".join(f"<th>{escape(each)}</th>" for each in heads)
-    lines = ("".join(f"<td>{escape(cell)}</td>" for cell in row) for row in rows)
-    body = "".join(f"<tr>{line}</tr>" for line in lines)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

@@ -17,6 +17,7 @@ import numpy as np
 
 from fi_notebook.analysis.watched import golden_band
 from fi_notebook.core.watched import DRAWN, Series, WatchedRun
+from fi_notebook.report.html import html_table
 from fi_notebook.report.palette import FAULTY, GOLDEN, OPPOSITE
 from fi_notebook.report.snapshot import STYLE
 from fi_notebook.report.text_watched import alert_lines, rows
@@ -44,19 +45,10 @@ def watched_html(
         '<div class="fi-snapshot">',
         f"<p><b>{escape(head)}</b> <span class='fi-quiet'>{escape(sites)}</span></p>",
         *(f"<p>⚠ {escape(line)}</p>" for line in alert_lines(run)),
-        _table((*header, statistic + " over the steps"), shown, curves) if shown else "",
+        html_table((*header, statistic + " over the steps"), shown, curves) if shown else "",
         "</div>",
     ]
     return "\n".join(part for part in parts if part)
-
-
-def _table(header: Sequence[str], lines: Sequence[Sequence[str]], curves: Sequence[str]) -> str:
-    head = "".join(f"<th>{escape(each)}</th>" for each in header)
-    body = "".join(
-        f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}<td>{curve}</td></tr>"
-        for cells, curve in zip(lines, curves, strict=True)
-    )
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def _curve(run: WatchedRun, golden: Sequence[WatchedRun], name: str, statistic: str) -> str:

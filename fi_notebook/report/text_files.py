@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fi_notebook.core.site import PHASES
+from fi_notebook.core.site import PHASES, module_text
 from fi_notebook.core.trace import Trace
 from fi_notebook.core.words import agreed, counted
 from fi_notebook.errors import FiError
@@ -42,7 +42,7 @@ def trace(found: Trace) -> str:
     lines.append(f"{counted(many, 'site')} {agreed(many, 'hold')} NaN or Inf")
     if many:
         first = found.site(int(bad.argmax()))
-        lines.append(f"  the first is {first} ({first.phase}, {first.module or 'root'})")
+        lines.append(f"  the first is {first} ({first.phase}, {module_text(first.module)})")
     return "\n".join(lines)
 
 

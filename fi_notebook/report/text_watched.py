@@ -15,6 +15,7 @@ import numpy as np
 
 from fi_notebook.analysis.watched import Band, alerts, departure, golden_band
 from fi_notebook.core.watched import DRAWN, Series, WatchedRun, column_of
+from fi_notebook.core.words import counted
 from fi_notebook.report.names import shortened
 from fi_notebook.report.numbers import number
 from fi_notebook.report.table import table
@@ -38,13 +39,10 @@ def watched(run: WatchedRun, golden: Sequence[WatchedRun] = (), *, statistic: st
     column_of(statistic)
     if not run.series and not golden:
         return "nothing was read yet"
-    runs = "run" if len(golden) == 1 else "runs"
-    against = f", against {len(golden)} golden {runs}" if golden else ""
-    runs = "run" if len(golden) == 1 else "runs"
-    against = f", against {len(golden)} golden {runs}" if golden else ""
+    against = f", against {counted(len(golden), 'golden run')}" if golden else ""
     if not run.series:
         return f"{run.name}: no step was read yet{against}"
-    sites = f"{len(run.series)} {'site' if len(run.series) == 1 else 'sites'}"
+    sites = counted(len(run.series), "site")
     head = f"{run.name}: {sites}, up to step {run.last_step}; {statistic}{against}"
     header, lines = rows(run, golden, statistic)
     return "\n".join([head, table(header, lines, right={3, 4, 5, 6, 7}), *alert_lines(run)])

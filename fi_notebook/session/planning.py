@@ -14,7 +14,7 @@ from typing import Any
 
 from torch import nn
 
-from fi_notebook.core.fault import Fault, FaultPlan
+from fi_notebook.core.fault import Fault, FaultPlan, free_ids
 from fi_notebook.core.trace import Trace
 from fi_notebook.engine import arming
 from fi_notebook.errors import SessionError, did_you_mean
@@ -134,8 +134,7 @@ class PlanBook:
 
     def free_id(self) -> str:
         """The first of ``f1``, ``f2``, … that no fault has."""
-        taken = {fault.id for fault in self.plan}
-        return next(f"f{n}" for n in range(1, len(self.plan) + 2) if f"f{n}" not in taken)
+        return next(free_ids([fault.id for fault in self.plan]))
 
 
 def _checked(fault: Fault, model: nn.Module, golden: Trace | None) -> str:

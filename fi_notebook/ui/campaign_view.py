@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import anywidget
@@ -29,7 +28,7 @@ from fi_notebook.report.snapshot_campaign import campaign_snapshot
 from fi_notebook.ui.campaign_payload import frame, pictures
 from fi_notebook.ui.executor import Coalescer
 from fi_notebook.ui.plotly_source import plotly_source
-from fi_notebook.ui.shown import Shown
+from fi_notebook.ui.shown import ShowsItself
 
 if TYPE_CHECKING:
     from fi_notebook.campaign.counted import Counted
@@ -39,7 +38,7 @@ __all__ = ["CampaignView"]
 _SHARE = 10  # what is shown may take a tenth of the time
 
 
-class CampaignView(anywidget.AnyWidget):
+class CampaignView(ShowsItself, anywidget.AnyWidget):
     """The widget of one campaign."""
 
     _esm = assets.page("board")
@@ -59,7 +58,6 @@ class CampaignView(anywidget.AnyWidget):
         self._campaign = campaign
         self._frames = Coalescer(self._send_frame)
         self._drawings = Coalescer(self._send_pictures)
-        self._displays: list[Shown] = []
         self.control = ipywidgets.Widget()
         super().__init__(
             _plotly=plotly_source().model_id,
@@ -74,8 +72,7 @@ class CampaignView(anywidget.AnyWidget):
     def close(self) -> None:
         """Let go of the campaign and of the page."""
         self._end()
-        for shown in self._displays:
-            shown.close()
+        self._close_displays()
         self.control.close()
         super().close()
 
@@ -106,15 +103,6 @@ class CampaignView(anywidget.AnyWidget):
         widget.send("received")
         if content == {"kind": "stop"}:
             self._campaign.cancel()
-
-    def _ipython_display_(self) -> None:
-        """Show it, with a static result that is kept up to date."""
-        self._displays = [*self._displays[-2:], Shown(self._widget, self._static)]
-
-    def _widget(self) -> Mapping[str, Any]:
-        """The widget's part of an output."""
-        bundle = self._repr_mimebundle_()
-        return {} if bundle is None else bundle[0]
 
     def _static(self) -> dict[str, str]:
         """A static result, for a page that has no widgets, or no kernel."""

@@ -21,9 +21,9 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+from fi_notebook.core.versions import installed
 from fi_notebook.ui.shells import has_kernel, running_shell
 
 __all__ = ["FULL", "NO_CONTROL", "RUNGS", "STATIC", "TEXT", "Diagnosis", "Place", "doctor", "place"]
@@ -186,12 +186,5 @@ def _number(text: str) -> tuple[int, ...]:
 
 
 def _versions() -> dict[str, str]:
-    found = {"fi_notebook": _version("fi_notebook"), "python": platform.python_version()}
-    return found | {name: _version(name) for name in _PACKAGES}
-
-
-def _version(name: str) -> str:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return ""
+    found = {"fi_notebook": installed("fi_notebook"), "python": platform.python_version()}
+    return found | {name: installed(name) for name in _PACKAGES}

@@ -106,7 +106,7 @@ class Executor:
         while (job := self._next()) is not None:
             try:
                 job()
-            except Exception:  # noqa: BLE001 - a job reports its own errors; this one did not
+            except BaseException:  # noqa: BLE001 - the thread goes on, even after sys.exit
                 _LOG.exception("a job of the explorer failed")
 
     def _next(self) -> Job | None:

@@ -35,7 +35,7 @@ from fi_notebook.report.snapshot import snapshot_html, snapshot_text
 from fi_notebook.ui import handlers, publish
 from fi_notebook.ui.executor import Coalescer, Executor
 from fi_notebook.ui.messages import Message, Request, encode, parse
-from fi_notebook.ui.shown import Shown
+from fi_notebook.ui.shown import ShowsItself
 
 if TYPE_CHECKING:
     from fi_notebook.session import Session
@@ -46,7 +46,7 @@ __all__ = ["Explorer", "explorer_of"]
 _EXPLORERS: weakref.WeakSet[Explorer] = weakref.WeakSet()
 
 
-class Explorer(anywidget.AnyWidget):
+class Explorer(ShowsItself, anywidget.AnyWidget):
     """The widget of one session."""
 
     _esm = assets.packed()
@@ -76,7 +76,6 @@ class Explorer(anywidget.AnyWidget):
         self._sending = threading.RLock()
         self._updates = Coalescer(self._send_updates)
         self._training: dict[str, list[Any]] = {"golden": [], "faulty": []}
-        self._displays: list[Shown] = []
         self.on_msg(self._receive)
         self.control.on_msg(self._receive_on_control)
         self._ends = (
@@ -155,8 +154,7 @@ class Explorer(anywidget.AnyWidget):
         super().close()
 
     def _let_go(self) -> None:
-        for shown in self._displays:
-            shown.close()
+        self._close_displays()
         for end in self._ends:
             end()
         self._ends = ()
@@ -184,8 +182,7 @@ class Explorer(anywidget.AnyWidget):
         try:
             self._show(event, payload)
             if event in ("trace", "plan", "run"):
-                for shown in self._displays:
-                    shown.changed()
+                self._displays_changed()
         except Exception as error:  # noqa: BLE001 - a picture must not break a replay
             self.fail(error)
 
@@ -231,15 +228,6 @@ class Explorer(anywidget.AnyWidget):
             return None
         data, metadata = bundle
         return {**data, **self._static()}, metadata
-
-    def _ipython_display_(self) -> None:
-        """Show it, with a static result that is kept up to date."""
-        self._displays = [*self._displays[-2:], Shown(self._widget, self._static)]
-
-    def _widget(self) -> Mapping[str, Any]:
-        """The widget's part of an output."""
-        bundle = super()._repr_mimebundle_()
-        return {} if bundle is None else bundle[0]
 
     def _static(self) -> dict[str, str]:
         """A static result of the session; for a page that has no widgets, or no kernel."""

@@ -55,7 +55,7 @@ def _job(explorer: Explorer, request: Request, handler: Handler) -> Callable[[],
         except SessionCancelled as stopped:
             explorer.reply(request)
             explorer.announce("idle", str(stopped))
-        except Exception as error:  # noqa: BLE001 - shown in the widget, with its traceback
+        except BaseException as error:  # noqa: BLE001 - shown with its traceback, sys.exit too
             explorer.fail(error, request.id)
             explorer.announce("idle")
         else:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +18,7 @@ import numpy as np
 from fi_notebook import assets
 from fi_notebook.core.run import Run, StepRecord
 from fi_notebook.core.trace import Trace
+from fi_notebook.core.versions import installed
 from fi_notebook.report.figures_json import run_figures, templates
 from fi_notebook.report.payload import plan_payload, run_payload, steps_payload, trace_payload
 from fi_notebook.ui.forms import arm_line, models_payload, selections_payload
@@ -62,20 +62,13 @@ def hello(explorer: Explorer) -> Message:
     return Message(
         "hello",
         {
-            "version": _version(),
+            "version": installed("fi_notebook"),
             "models": models_payload(),
             "selections": selections_payload(),
             "superseded": explorer.superseded,
             "templates": templates(),
         },
     )
-
-
-def _version() -> str:
-    try:
-        return version("fi_notebook")
-    except PackageNotFoundError:  # run from a source tree that was not installed
-        return ""
 
 
 def trace(golden: Trace) -> Message:

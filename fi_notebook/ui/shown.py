@@ -3,6 +3,9 @@
     shown = Shown(view=widget_bundle, static=lambda: {"text/html": …, "text/plain": …})
     shown.changed()         # from any thread; at most every two seconds, and when a cell ends
 
+`ShowsItself` is what an object has that is shown when a cell ends with it, several times
+maybe: the last three displays are kept up to date, older ones are closed.
+
 In JupyterLab and Notebook the static result is an output of its own below the live view,
 hidden by the style sheet while that is there. A notebook that is opened with another
 kernel cannot draw the view, and shows the result instead, as does nbconvert.
@@ -21,9 +24,10 @@ from fi_notebook.ui.doctor import NOTEBOOK, place
 from fi_notebook.ui.executor import Coalescer
 from fi_notebook.ui.shells import has_kernel, publish, running_shell
 
-__all__ = ["Shown"]
+__all__ = ["Shown", "ShowsItself"]
 
 _EVERY = 2.0  # seconds between two static results
+_MOST = 3  # displays of one object that are kept up to date
 _LINE = (
     "<p class='fi-quiet'>Static result of fi_notebook: run the cell again for the live view.</p>"
 )
@@ -78,3 +82,43 @@ class Shown:
                 '<div class="fi-snapshot">', f'<div class="fi-snapshot">{_LINE}', 1
             )
         publish(self._shell, {**static, **self._view}, self._name, update=update)
+
+
+class ShowsItself:
+    """A mixin: its displays, each with the live view and a static result."""
+
+    _displays: tuple[Shown, ...] = ()
+    _displays_end = False
+
+    def _ipython_display_(self) -> None:
+        """Show it, with a static result that is kept up to date."""
+        displays = *self._displays, Shown(self._widget, self._static)
+        self._displays = displays[-_MOST:]
+        for dropped in displays if self._displays_end else displays[:-_MOST]:
+            dropped.close()
+
+    def _displays_changed(self) -> None:
+        """There is more to show, wherever it is shown."""
+        for shown in self._displays:
+            shown.changed()
+
+    def _close_displays(self) -> None:
+        """Keep no display up to date from now on, those that are still to come neither."""
+        self._displays_end = True
+        for shown in self._displays:
+            shown.close()
+
+    def _live(self) -> Any:
+        """The widget: this object itself, where it is one."""
+        return self
+
+    def _widget(self) -> Bundle:
+        """The widget's part of an output."""
+        from anywidget import AnyWidget
+
+        bundle = AnyWidget._repr_mimebundle_(self._live())
+        return {} if bundle is None else bundle[0]
+
+    def _static(self) -> Bundle:
+        """A static result, for a page that has no widgets, or no kernel; read in any thread."""
+        raise NotImplementedError

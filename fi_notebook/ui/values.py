@@ -12,15 +12,14 @@ before; a vector goes over several lines. Only what is shown leaves the device: 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any
 
 import torch
 
 from fi_notebook import faults
 from fi_notebook.core.fault import Fault
-from fi_notebook.core.injection import ElementChange
 from fi_notebook.core.site import Site
+from fi_notebook.report.payload import element_payload
 
 __all__ = [
     "COLUMNS",
@@ -29,7 +28,6 @@ __all__ = [
     "MOST",
     "ROWS",
     "element",
-    "element_payload",
     "preview",
     "window",
 ]
@@ -108,13 +106,6 @@ def element(tensor: Any, index: Sequence[int]) -> dict[str, Any]:
         size = 8 * scalar.element_size()
         bits = f"{int(faults.bits.bit_view(scalar).item()) % (1 << size):x}"
     return {"index": list(index), "value": scalar.item(), "bits": bits}
-
-
-def element_payload(change: ElementChange) -> dict[str, Any]:
-    """A changed element with its bits as hexadecimal text."""
-    record = asdict(change)
-    hexed = [record.pop("before_bits"), record.pop("after_bits")]
-    return record | {"bits": [None if each is None else f"{each:x}" for each in hexed]}
 
 
 def preview(tensor: torch.Tensor, fault: Fault, site: Site) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from fi_notebook.report.snapshot_watched import watched_html
 from fi_notebook.report.text_watched import watched
 from fi_notebook.session.watching import Replays, of_trace
 from fi_notebook.ui.doctor import place
-from fi_notebook.ui.shown import Shown
+from fi_notebook.ui.shown import ShowsItself
 from fi_notebook.watching import Watching
 
 if TYPE_CHECKING:
@@ -35,15 +35,14 @@ __all__ = ["LiveWatch", "SessionWatch", "watch", "watch_session"]
 logger = logging.getLogger("fi_notebook")
 
 
-class LiveWatch(Watching):
+class LiveWatch(ShowsItself, Watching):
     """A watch that shows itself."""
 
     def __init__(self, model: nn.Module, sites: Sites, **options: Any) -> None:
         """Show nothing yet; see `fi_notebook.watching.Watching` for the arguments."""
-        self._shown: list[Shown] = []
         self._view: WatchView | None = None
         super().__init__(model, sites, **options)
-        self.subscribe(self._has_changed)
+        self.subscribe(self._displays_changed)
 
     @property
     def view(self) -> WatchView:
@@ -57,20 +56,14 @@ class LiveWatch(Watching):
     def close(self) -> None:
         """Detach from the training, and show the last step."""
         super().close()
-        for shown in self._shown:
-            shown.close()
+        self._close_displays()
         if self._view is not None:
             self._view.flush()
 
-    def _has_changed(self) -> None:
-        for shown in self._shown:
-            shown.changed()
-
-    def _widget(self) -> Mapping[str, Any]:
-        """The widget's part of an output."""
+    def _live(self) -> WatchView:
+        """The widget, with what there is now."""
         self.view.flush()
-        bundle = self.view._repr_mimebundle_()
-        return {} if bundle is None else bundle[0]
+        return self.view
 
     def _static(self) -> dict[str, str]:
         """A static result of what is recorded; read in any thread."""
@@ -88,7 +81,7 @@ class LiveWatch(Watching):
     def _ipython_display_(self) -> None:
         """Show it, with a static result that is kept up to date."""
         self._flush()
-        self._shown = [*self._shown[-2:], Shown(self._widget, self._static)]
+        super()._ipython_display_()
 
 
 class SessionWatch(LiveWatch):

@@ -114,7 +114,7 @@ class TestHundredThousandCalls:
         wanted = int(large.output_text(3))
         text = "op:op7 phase:backward"
         took = min(self.search(explorer, text) for _ in range(3))
-        assert explorer.found.startswith(f"{wanted:,} of 100,000".replace(",", "\u202f"))
+        assert explorer.found.startswith(f"{wanted:,} of 100,000")
         measured("search", took, "ms", limit=150)
         levels = explorer.tree.get_by_role("row").evaluate_all(
             "rows => rows.map((row) => [row.ariaLevel, row.ariaExpanded])"

@@ -123,7 +123,7 @@ def test_the_result_is_drawn_in_every_tab(quickstart: LabPage, element: tuple[in
     ):
         panel = explorer.tab(tab)
         panel.locator(".fi-plot .main-svg").first.wait_for()
-        assert words in panel.inner_text().replace("\u202f", "") or tab == "Training"
+        assert words in panel.inner_text() or tab == "Training"
 
 
 def test_the_report_opens_offline_and_is_searched(

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fi_notebook.core.site import STORED_KINDS, Frame, Site, Target
+from fi_notebook.core.site import STORED_KINDS, Frame, Site, Target, module_text
 from fi_notebook.errors import SiteError
 
 WORDS = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,12}", fullmatch=True)
@@ -140,3 +140,8 @@ def test_labels_of_frames() -> None:
     assert Frame("/home/me/run.py", 83, "f").label == "run.py:83"
     assert Frame(r"C:\work\run.py", 83, "f").label == "run.py:83"
     assert Frame("In [5]", 3, "f").label == "In [5]:3"
+
+
+def test_the_model_itself_has_one_name_where_modules_are_shown() -> None:
+    """The path of the root is empty; in tables, logs and campaigns it is ``(model)``."""
+    assert (module_text(""), module_text("layers.0")) == ("(model)", "layers.0")

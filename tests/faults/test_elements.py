@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,12 @@ from fi_notebook import faults
 from fi_notebook.errors import FaultError
 from fi_notebook.faults.elements import check_fit, choose, selections
 from fi_notebook.faults.select_by_draw import draw_distinct, fraction_count
+
+TEXTS: dict[str, dict[str, str | None]] = json.loads(
+    Path(__file__).with_name("element_texts.json").read_text("utf-8")
+)
+"""By selection: what a person types, and what the page sends of it, None where it refuses; the
+page's own test, `tests/js/reading.test.js`, reads the same file."""
 
 SHAPES = st.lists(st.integers(1, 6), max_size=4).map(tuple)
 
@@ -97,6 +104,20 @@ def test_a_selection_that_can_never_be_is_refused(elements: Any, message: str | 
         return
     with pytest.raises(FaultError, match=message):
         faults.check_elements(elements)
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_the_kernel_reads_the_texts_that_the_page_sends_and_no_others(name: str) -> None:
+    """What the page sends of a typed text is read; what the page refuses is refused here too."""
+    read = [sent for sent in TEXTS[name].values() if sent is not None]
+    refused = [typed for typed, sent in TEXTS[name].items() if sent is None]
+    assert read
+    assert refused
+    for text in read:
+        faults.check_elements({name: text})
+    for text in refused:
+        with pytest.raises(FaultError, match=f"elements {{'{name}': "):
+            faults.check_elements({name: text})
 
 
 @pytest.mark.parametrize(
@@ -355,6 +376,14 @@ def test_where_compares_values(condition: str, expected: list[int]) -> None:
     """NaN passes '!=' alone, as everywhere."""
     values = torch.tensor([0.5, 2.0, -3.0, 0.0, float("nan"), float("inf"), float("-inf")])
     assert chosen({"where": condition}, values) == expected
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int64", "uint64"])
+def test_where_compares_with_numbers_beyond_int64(dtype: str) -> None:
+    """10**30 is above 2 in every dtype, and -10**30 below."""
+    values = torch.tensor([1, 2]).to(getattr(torch, dtype))
+    assert chosen({"where": f"< {10**30}"}, values) == [0, 1]
+    assert chosen({"where": f"<= -{10**30}"}, values) == []
 
 
 def test_where_on_integers_is_exact() -> None:

@@ -13,6 +13,7 @@ from fi_notebook import faults
 from fi_notebook.errors import FaultError
 from fi_notebook.faults.bits import FORMATS, bit_view, dtype_of
 from fi_notebook.faults.tensors import coordinates, materialised, overlaps, pieces, refusal, take
+from tests.tools.traced import same_bits
 
 LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "contiguous": lambda x: x,
@@ -30,11 +31,6 @@ def numbers(dtype: str = "float32") -> torch.Tensor:
     raw = torch.randint(256, (120 * dtype_of(dtype).itemsize,), generator=faults.generator(1))
     raw = raw % 2 if dtype == "bool" else raw
     return raw.to(torch.uint8).view(dtype_of(dtype)).view(2, 3, 4, 5)
-
-
-def same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether two tensors have the same bits."""
-    return torch.equal(bit_view(one), bit_view(other))
 
 
 @pytest.mark.parametrize("dtype", FORMATS)

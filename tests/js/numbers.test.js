@@ -13,7 +13,7 @@ test("numbers are shown in four significant digits", () => {
 test("NaN and the infinities are told apart, as numbers and as the text of JSON", () => {
   assert.equal(short(NaN), "NaN");
   assert.equal(short("nan"), "NaN");
-  assert.equal(short("inf"), "+Inf");
+  assert.equal(short("inf"), "Inf");
   assert.equal(short("-inf"), "−Inf");
   assert.equal(number("-inf"), -Infinity);
   assert.equal(exact("inf"), "inf");
@@ -37,9 +37,9 @@ test("two numbers are shown in as many digits as it takes to see that they diffe
 });
 
 test("whole numbers of integer tensors are shown in full", () => {
-  assert.deepEqual(pairText(33554433, -33554433, "int32"), ["33\u202f554\u202f433", "−33\u202f554\u202f433"]);
+  assert.deepEqual(pairText(33554433, -33554433, "int32"), ["33,554,433", "−33,554,433"]);
   assert.deepEqual(pairText(18014398509481985n, 18014398509481984n, "int64"),
-    ["18\u202f014\u202f398\u202f509\u202f481\u202f985", "18\u202f014\u202f398\u202f509\u202f481\u202f984"]);
+    ["18,014,398,509,481,985", "18,014,398,509,481,984"]);
   assert.deepEqual(pairText(33554432, 33554432, "float32"), ["3.355e7", "3.355e7"]);
 });
 
@@ -55,7 +55,7 @@ test("the exact form is Python's", () => {
   assert.equal(exact(-0), "-0.0");
 });
 
-test("thousands are set apart by spaces that break no line", () => assert.equal(count(1234567), "1\u202f234\u202f567"));
+test("thousands are set apart by commas", () => assert.equal(count(1234567), "1,234,567"));
 
 test("a share of what is there is never none, nor all of less", () => {
   const texts = [[0, 9], [1, 300_000], [1, 2], [299_999, 300_000], [9, 9]].map(([part, whole]) => shareText(part, whole));

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { elementIndex, elementsOf, parameterValue, realNumber, sendable, fractionOf, stepsOf, wholeIn, wholeNumber } from "../../fi_notebook/assets/explorer/reading.js";
 
@@ -77,6 +78,16 @@ test("each selection takes what its box says", () => {
     [16, { period: 32, offset: 3 }, "> 0.5", "nan", 5]);
   assert.deepEqual([of("fraction", "0.01"), of("fraction", "{'fraction': 0.01}"), of("count", "0")], [0.01, 0.01, 0]);
 });
+
+const TEXTS = JSON.parse(readFileSync(new URL("../faults/element_texts.json", import.meta.url), "utf-8"));
+for (const [name, texts] of Object.entries(TEXTS)) {
+  test(`${name}: what the kernel reads is sent, and what it refuses is refused here`, () => {
+    for (const [typed, sent] of Object.entries(texts)) {
+      if (sent === null) assert.throws(() => elementsOf(name, typed), { message: /type a / }, typed);
+      else assert.deepEqual(elementsOf(name, typed), { [name]: sent }, typed);
+    }
+  });
+}
 
 test("a slice that Python refuses is refused", () => {
   refused((text) => elementsOf("slice", text), ["0, ", "x", "1:2:0", "1::-0", "..., 0, ...", "1 2", "0x1"]);

@@ -23,5 +23,5 @@ test("a stop says the call, what it did and how large the error is", () => {
     errors: { effect: Uint8Array.from([0, 1, 2]), error: Float32Array.from([0, 0.25, Infinity]), bad: Int32Array.from([0, 0, 1200]) },
   };
   assert.match(stopText(store, 1), /· introduced · relative L2 0\.25$/);
-  assert.match(stopText(store, 2), /· amplified · 1\u202f200 NaN or Inf$/);
+  assert.match(stopText(store, 2), /· amplified · 1,200 NaN or Inf$/);
 });

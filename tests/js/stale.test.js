@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { changedCells } from "../../fi_notebook/assets/explorer/stale.js";
+import { changedCells, watchCells } from "../../fi_notebook/assets/explorer/stale.js";
 
 const SOURCES = {
   "In [2]": "def f(x):\n    return x\n",
@@ -32,4 +32,49 @@ test("a cell that was run again is named with its new number", () => {
 test("of a long cell the drawn part is looked for", () => {
   assert.equal(changedCells(SOURCES, [cell(2, "    return x", false)]), "");
   assert.equal(changedCells(SOURCES, [cell(2, "    return y", false)]), "In [2] was edited");
+});
+
+/** Runs with timers that wait until they are run. */
+function withTimers(body) {
+  const kept = [globalThis.setTimeout, globalThis.clearTimeout];
+  const waiting = new Map();
+  globalThis.setTimeout = (act) => waiting.set(waiting.size + 1, act).size;
+  globalThis.clearTimeout = (number) => waiting.delete(number);
+  try {
+    body(() => waiting.forEach((act) => act()));
+  } finally {
+    [globalThis.setTimeout, globalThis.clearTimeout] = kept;
+  }
+}
+
+/** A view in a notebook, and who hears the notebook and the store. */
+function viewed() {
+  const heard = new Set();
+  const notebook = {
+    querySelectorAll: () => [],
+    addEventListener: (event) => heard.add(event),
+    removeEventListener: (event) => heard.delete(event),
+  };
+  const store = { subscribe: () => { heard.add("store"); return () => heard.delete("store"); } };
+  return { view: { store, root: { closest: () => notebook } }, heard };
+}
+
+test("a view that is closed before it was placed never hears the notebook", () => {
+  withTimers((run) => {
+    const { view, heard } = viewed();
+    watchCells(view)();
+    run();
+    assert.deepEqual([...heard], []);
+  });
+});
+
+test("a view that was placed hears the notebook until it is closed", () => {
+  withTimers((run) => {
+    const { view, heard } = viewed();
+    const close = watchCells(view);
+    run();
+    assert.deepEqual([...heard], ["store", "input", "keyup", "focusin", "pointerenter"]);
+    close();
+    assert.deepEqual([...heard], []);
+  });
 });

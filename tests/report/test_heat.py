@@ -17,7 +17,7 @@ NESTED = build(
 def test_a_module_shows_the_largest_error_at_or_below_it() -> None:
     """Errors 0.1 and 0.5 in layers.0 and layers.1: layers and the root show 0.5."""
     table = by_module(comparison({"mm*1:0": 0.1, "mm*2:0": 0.5}, NESTED))
-    assert table.rows == ("(root)", "layers", "layers.0", "layers.1")
+    assert table.rows == ("(model)", "layers", "layers.0", "layers.1")
     assert table.columns == ("forward", "backward")
     assert table.errors[:, 0].tolist() == [0.5, 0.5, 0.1, 0.5]
     assert table.texts()[:, 1].tolist() == ["=", "=", "", "="]

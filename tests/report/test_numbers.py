@@ -62,6 +62,9 @@ def test_value_adds_the_exact_text_where_it_is_longer() -> None:
         ("float8_e5m2", 0x3C, "0|01111|00", "0x3c"),  # 1.0
         ("int8", 0x81, "1|0000001", "0x81"),
         ("uint8", 0x81, "10000001", "0x81"),
+        ("uint16", 0x81, "0000000010000001", "0x0081"),
+        ("float8_e8m0fnu", 0x7F, "01111111", "0x7f"),  # 1.0
+        ("bool", 1, "1", "0x1"),
         ("strange", 5, "101", "0x5"),
     ],
 )
@@ -103,6 +106,8 @@ def test_ulps_count_the_values_between() -> None:
     assert numbers.ulps(zeros, "bfloat16") == 0
     largest = ElementChange((0,), 65504.0, inf, 0x7BFF, 0x7C00)
     assert numbers.ulps(largest, "float16") == 1
+    scale = ElementChange((0,), 1.0, 4.0, 0x7F, 0x81)  # 2**0 to 2**2, a format without a sign
+    assert numbers.ulps(scale, "float8_e8m0fnu") == 2
     assert numbers.ulps(ElementChange((0,), 0.0, nan, 0, 0x7FFFFFFF), "float32") is None
     assert numbers.ulps(ElementChange((0,), 1, 2, 1, 2), "int32") is None
     assert numbers.ulps(ElementChange((0,), 1j, 2j, None, None), "complex64") is None
@@ -114,6 +119,8 @@ def test_the_smallest_normal_numbers() -> None:
     assert numbers.smallest_normal("float16") == 2.0**-14 == np.finfo(np.float16).tiny
     assert numbers.smallest_normal("float64") == np.finfo(np.float64).tiny
     assert numbers.smallest_normal("float8_e4m3fn") == 2.0**-6
+    assert numbers.smallest_normal("float8_e4m3fnuz") == 2.0**-7
+    assert numbers.smallest_normal("float8_e8m0fnu") == 0  # it has no subnormal numbers
     assert numbers.smallest_normal("int32") == 0
 
 

@@ -13,10 +13,8 @@ from fi_notebook.magics import call_of_first_line
 from fi_notebook.report.pack import pack, plain
 from fi_notebook.report.payload import (
     ALERTS,
-    LONGEST_TEXT,
     plan_payload,
     run_payload,
-    shortened,
     site_payload,
     trace_payload,
 )
@@ -114,10 +112,3 @@ def test_site_figures_are_exact() -> None:
     found = site_payload(trace, 0)
     assert found["site"] == str(trace.site(0))
     assert found["stats"]["zeros"] == trace.stats(0).zeros
-
-
-def test_a_very_long_name_is_shown_by_its_ends() -> None:
-    """100,000 characters become a few hundred."""
-    text = shortened("a" * 100_000)
-    assert len(text) < LONGEST_TEXT + 40
-    assert "100000 characters" in text

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from fi_notebook.report.names import cleaned, shortened
+from fi_notebook.report.names import LONGEST_TEXT, bounded, cleaned, shortened
 from fi_notebook.report.table import indented, table
 
 
@@ -26,3 +26,10 @@ def test_names_are_one_line_and_short() -> None:
     assert cleaned("a\x1b[31m\nb\u202ec") == "a [31m b c"
     assert shortened("a" * 50 + "b" * 50, 9) == "aaaa…bbbb"
     assert len(shortened("x" * 100_000)) == 48
+
+
+def test_a_very_long_name_is_shown_by_its_ends() -> None:
+    """100,000 characters become a few hundred."""
+    text = bounded("a" * 100_000)
+    assert len(text) < LONGEST_TEXT + 40
+    assert "100,000 characters" in text

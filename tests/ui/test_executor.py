@@ -7,6 +7,8 @@ import threading
 from functools import partial
 from typing import Any
 
+import pytest
+
 from fi_notebook.ui.executor import Coalescer, Executor
 from tests.ui.shells import Shell
 
@@ -48,6 +50,25 @@ class TestExecutor:
         executor.submit(lambda: seen.append(1))
         assert executor.wait(10)
         assert seen == [1]
+
+    @pytest.mark.parametrize("raised", [SystemExit(1), KeyboardInterrupt(), GeneratorExit()])
+    def test_whatever_a_job_raises_the_thread_stays_usable(self, raised: BaseException) -> None:
+        """After ``sys.exit`` in a job the next one runs, nothing is busy and no cell waits."""
+        shell = Shell()
+        executor, seen = Executor(shell=shell), []
+
+        def leave() -> None:
+            raise raised
+
+        executor.submit(leave)
+        assert executor.wait(1)
+        executor.submit(lambda: seen.append(1))
+        assert executor.wait(1)
+        assert (seen, executor.busy) == ([1], False)
+        shell.begin()  # would wait for ever for a thread that died
+        assert executor.cell == "the running cell"
+        shell.end(1)
+        executor.close()
 
     def test_a_job_sees_the_context_of_where_the_executor_was_made(self) -> None:
         """Context variables of the notebook hold in the worker."""

@@ -5,9 +5,11 @@ from __future__ import annotations
 import base64
 import json
 import queue
+import sys
 import threading
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -68,8 +70,8 @@ class Page:
         return found
 
 
-@pytest.fixture
-def page(session: Session) -> Iterator[Page]:
+@contextmanager
+def opened_page(session: Session) -> Iterator[Page]:
     """A widget and what its page hears."""
     with comms() as waiting:
         explorer = Explorer(session)
@@ -77,6 +79,13 @@ def page(session: Session) -> Iterator[Page]:
         assert explorer.executor.wait(20)
         assert explorer.reader.wait(20)
         explorer.close()
+
+
+@pytest.fixture
+def page(session: Session) -> Iterator[Page]:
+    """The page of the small CNN's session."""
+    with opened_page(session) as opened:
+        yield opened
 
 
 def test_a_page_that_opens_is_told_everything(page: Page, session: Session) -> None:
@@ -287,6 +296,29 @@ def test_more_steps_than_anybody_waits_for_are_refused(page: Page) -> None:
     """At once, and with what to do instead."""
     page.ask("replay", 2, steps=100_001)
     assert "100,001 steps are more than the explorer replays" in page.answer(2)["data"]["text"]
+
+
+@pytest.mark.parametrize("kind", ["replay", "trace"])
+def test_a_step_that_exits_is_an_error_and_the_next_request_is_done(kind: str) -> None:
+    """`sys.exit` in a step ends the request, not the worker."""
+    case, leaving = models.cnn(seed=3), [False]
+
+    def step() -> Any:
+        if leaving[0]:
+            sys.exit("no more data")
+        return case.step()
+
+    session = Session(step, model=case.model, optimizer=case.optimizer)
+    session.trace()
+    session.arm("relu*2:0", "zero")
+    with opened_page(session) as page:
+        leaving[0] = True
+        page.ask(kind, 1)
+        answer = page.answer(1)
+        assert (answer["kind"], answer["data"]["text"]) == ("error", "SystemExit: no more data")
+        leaving[0] = False
+        page.ask(kind, 2)
+        assert page.answer(2)["kind"] == "reply"
 
 
 def test_stop_drops_what_waits(page: Page) -> None:

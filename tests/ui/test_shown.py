@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from fi_notebook.campaign import Campaign
 from fi_notebook.ui import doctor, shown
+from fi_notebook.ui.explorer import Explorer
 from fi_notebook.ui.shown import Shown
+from fi_notebook.ui.watch import watch
+from tests import models
+from tests.campaign import sessions
+from tests.ui.bridge import comms
+from tests.ui.conftest import traced
 from tests.ui.shells import Shell
 
 VIEW = {"application/vnd.jupyter.widget-view+json": {"model_id": "1"}, "text/plain": "view"}
@@ -50,13 +58,19 @@ class Result:
         return {"text/html": page, "text/plain": f"result {self.asked}"}
 
 
-def opened(monkeypatch: pytest.MonkeyPatch, *, page: bool) -> tuple[KernelShell, Shown]:
-    """A display in such a shell."""
+def kernel(monkeypatch: pytest.MonkeyPatch, *, page: bool) -> KernelShell:
+    """Such a shell, which is the running one."""
     shell = KernelShell(page=page)
     monkeypatch.delenv("JPY_SESSION_NAME", raising=False)
     monkeypatch.delenv("VSCODE_PID", raising=False)
     for module in (doctor, shown):
         monkeypatch.setattr(module, "running_shell", lambda: shell)
+    return shell
+
+
+def opened(monkeypatch: pytest.MonkeyPatch, *, page: bool) -> tuple[KernelShell, Shown]:
+    """A display in such a shell."""
+    shell = kernel(monkeypatch, page=page)
     return shell, Shown(lambda: VIEW, Result().static)
 
 
@@ -101,4 +115,46 @@ def test_a_closed_one_lets_go_of_the_shell(monkeypatch: pytest.MonkeyPatch) -> N
     display.close()
     display.close()
     assert [text for _, text, _ in shell.published] == ["result 1", "result 2", "result 3"]
+    assert shell.heard["post_run_cell"] == []
+
+
+def explorer() -> Any:
+    """The explorer of a traced session."""
+    return Explorer(traced())
+
+
+def campaign() -> Any:
+    """The view of a campaign that was not run."""
+    return Campaign.of_sites(sessions.inference(), "relu", n=4).show()
+
+
+def training() -> Any:
+    """A watch of a model that is not trained."""
+    return watch(models.cnn().model, ["relu*1:0"])
+
+
+@pytest.mark.parametrize("make", [explorer, campaign, training])
+def test_what_shows_itself_keeps_three_displays_up_to_date(
+    monkeypatch: pytest.MonkeyPatch, make: Callable[[], Any]
+) -> None:
+    """Of ten displays seven are closed; when it is closed no cell is heard any more."""
+    shell = kernel(monkeypatch, page=True)
+    with comms():
+        shows = make()
+        for _ in range(10):
+            shows._ipython_display_()
+        assert len(shell.heard["post_run_cell"]) == 3
+        assert len(shell.published) == 20
+        shows.close()
+    assert shell.heard["post_run_cell"] == []
+
+
+def test_what_is_closed_is_shown_as_it_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A watch that ended is shown again, and hears no cell for that."""
+    shell = kernel(monkeypatch, page=True)
+    with comms():
+        ended = training()
+        ended.close()
+        ended._ipython_display_()
+    assert len(shell.published) == 2
     assert shell.heard["post_run_cell"] == []

@@ -102,7 +102,7 @@ def test_a_preview_changes_nothing() -> None:
     assert found["changed"] == 1
     assert found["comes_up"]
     assert found["elements"] == [
-        {"index": (1, 2), "before": 1.0, "after": -1.0, "bits": ["3f800000", "bf800000"]}
+        {"index": [1, 2], "before": 1.0, "after": -1.0, "bits": ["3f800000", "bf800000"]}
     ]
     assert torch.equal(tensor, torch.ones(2, 3))
 

@@ -1,14 +1,15 @@
-/** The bits of an element, in every dtype that has a bit lens. */
+/** The bits of an element, in every dtype but the complex ones: the layouts of `core/formats.py`. */
 
-/** Sign, exponent and mantissa bits of each float dtype. @type {Record<string, number[]>} */
+/** Sign, exponent and mantissa bits of each float dtype, and its bias. @type {Record<string, number[]>} */
 export const FLOATS = {
-  float64: [1, 11, 52], float32: [1, 8, 23], float16: [1, 5, 10], bfloat16: [1, 8, 7],
-  float8_e4m3fn: [1, 4, 3], float8_e5m2: [1, 5, 2],
+  float64: [1, 11, 52, 1023], float32: [1, 8, 23, 127], float16: [1, 5, 10, 15], bfloat16: [1, 8, 7, 127],
+  float8_e4m3fn: [1, 4, 3, 7], float8_e5m2: [1, 5, 2, 15], float8_e4m3fnuz: [1, 4, 3, 8], float8_e5m2fnuz: [1, 5, 2, 16],
+  float8_e8m0fnu: [0, 8, 0, 127],
 };
 
 /** @type {Record<string, number>} */
 const INTEGERS = {
-  int8: 8, int16: 16, int32: 32, int64: 64, uint8: 8, uint16: 16, uint32: 32, uint64: 64, bool: 8,
+  int8: 8, int16: 16, int32: 32, int64: 64, uint8: 8, uint16: 16, uint32: 32, uint64: 64, bool: 1,
 };
 
 /** How many bits an element has; 0 where it has no bit lens. @param {string} dtype */
@@ -21,7 +22,7 @@ export function width(dtype) {
 export function fieldOf(dtype, bit) {
   const parts = FLOATS[dtype];
   if (!parts) return dtype.startsWith("int") && bit === width(dtype) - 1 ? "sign" : "value";
-  if (bit === parts[1] + parts[2]) return "sign";
+  if (bit >= parts[1] + parts[2]) return "sign";
   return bit >= parts[2] ? "exponent" : "mantissa";
 }
 
@@ -29,17 +30,19 @@ export function fieldOf(dtype, bit) {
 export function decodeBits(dtype, bits) {
   const parts = FLOATS[dtype];
   if (!parts) return decodeInteger(dtype, bits);
-  const [, exponentBits, mantissaBits] = parts;
+  const [, exponentBits, mantissaBits, bias] = parts;
   const mantissa = Number(bits & ((1n << BigInt(mantissaBits)) - 1n));
   const top = (1 << exponentBits) - 1;
   const exponent = Number((bits >> BigInt(mantissaBits)) & BigInt(top));
-  const sign = bits >> BigInt(exponentBits + mantissaBits) ? -1 : 1;
-  const bias = top >> 1;
+  const negative = Boolean(bits >> BigInt(exponentBits + mantissaBits));
+  const sign = negative ? -1 : 1;
   const scale = 2 ** mantissaBits;
-  if (exponent === 0) return sign * (mantissa / scale) * 2 ** (1 - bias);
-  if (exponent === top && dtype === "float8_e4m3fn") {
+  if (dtype.endsWith("fnuz")) { // "finite, NaN, unsigned zero": NaN is what would be -0
+    if (negative && !exponent && !mantissa) return NaN;
+  } else if (exponent === top && dtype.includes("fn")) { // "finite, NaN": all bits but the sign
     if (mantissa === scale - 1) return NaN;
   } else if (exponent === top) return mantissa ? NaN : sign * Infinity;
+  if (exponent === 0 && mantissaBits) return sign * (mantissa / scale) * 2 ** (1 - bias);
   return sign * (1 + mantissa / scale) * 2 ** (exponent - bias);
 }
 
@@ -75,7 +78,7 @@ export function bitsText(dtype, bits) {
  * integers and NaN. @param {string} dtype @param {bigint} a @param {bigint} b */
 export function ulps(dtype, a, b) {
   if (!FLOATS[dtype] || [a, b].some((bits) => Number.isNaN(decodeBits(dtype, bits)))) return null;
-  const top = 1n << BigInt(width(dtype) - 1);
+  const top = BigInt(FLOATS[dtype][0]) << BigInt(width(dtype) - 1);
   const [from, to] = [a, b].map((bits) => (bits & top ? -(bits ^ top) : bits));
   return Number(from < to ? to - from : from - to);
 }

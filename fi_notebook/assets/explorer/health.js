@@ -2,7 +2,7 @@
 
 import { h } from "./dom.js";
 import { KIND, firstRow } from "./layout.js";
-import { plural } from "./numbers.js";
+import { count, plural } from "./numbers.js";
 
 /** @import { Trace } from "./names.js" */
 /** @import { Store } from "./store.js" */
@@ -26,15 +26,15 @@ export function healthOf(trace, row) {
   const chips = [];
   const add = (text, bad, title) => chips.push({ text, bad, title });
   const many = (n, what) => (n === numel && n > 1 ? `all ${what}` : `${what} ${brief(n)}`);
-  if (nan[row] > 0) add(many(nan[row], "NaN"), true, `${nan[row]} of ${numel} elements are NaN`);
+  if (nan[row] > 0) add(many(nan[row], "NaN"), true, `${count(nan[row])} of ${count(numel)} elements are NaN`);
   const infinite = Math.max(0, posinf[row]) + Math.max(0, neginf[row]);
   if (infinite) {
     const sign = neginf[row] > 0 ? (posinf[row] > 0 ? "±" : "−") : "+";
-    add(many(infinite, `${sign}Inf`), true, `${posinf[row]} elements are +Inf, ${neginf[row]} are −Inf`);
+    add(many(infinite, `${sign}Inf`), true, `${plural(posinf[row], "element")} ${posinf[row] === 1 ? "is" : "are"} +Inf, ${count(neginf[row])} −Inf`);
   }
   if (!chips.length && numel > 1 && zeros[row] >= MOSTLY * numel) {
     const all = zeros[row] === numel;
-    add(all ? "all zero" : `${Math.floor((100 * zeros[row]) / numel)} % zero`, false, `${zeros[row]} of ${numel} elements are zero`);
+    add(all ? "all zero" : `${Math.floor((100 * zeros[row]) / numel)} % zero`, false, `${count(zeros[row])} of ${count(numel)} elements are zero`);
   }
   return chips;
 }

@@ -17,7 +17,7 @@ export function short(value, digits = 4) {
   if (typeof value === "bigint") return wholeText(value);
   const x = number(value);
   if (Number.isNaN(x)) return "NaN";
-  if (!Number.isFinite(x)) return x > 0 ? "+Inf" : "−Inf";
+  if (!Number.isFinite(x)) return x > 0 ? "Inf" : "−Inf";
   if (x === 0) return Object.is(x, -0) ? "−0" : "0";
   const size = Math.abs(x);
   const plain = size >= 1e-3 && size < 1e5;
@@ -88,10 +88,10 @@ export function exact(value) {
   return Object.is(x, -0) ? "-0.0" : String(x);
 }
 
-/** A count with narrow spaces between thousands, at which no line breaks.
+/** A count with commas between thousands, as Python's texts have them.
  * @param {number | bigint} n */
 export function count(n) {
-  return String(n).replace(/\B(?=(\d{3})+(?!\d))/g, "\u202f");
+  return String(n).replace(/\B(?=(\d{3})+(?!\d))/g, ",");
 }
 
 /** A part of a whole as a percentage; of what is there it never says 0, nor 100 of less than all.

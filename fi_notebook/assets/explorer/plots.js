@@ -63,13 +63,13 @@ export function plot(view, name, onclick) {
  * @param {View} view @param {(point: any) => void} [onclick] */
 export async function draw(view, place, parsed, onclick) {
   place.fiNext = parsed;
+  if (onclick) place.fiClick = onclick;
   if (place.fiDrawing) return;
   place.fiDrawing = true;
   try {
     const library = await plotly(view.store);
     await new Promise(requestAnimationFrame);
     while (place.isConnected && place.fiNext) await drawNext(view, place, library);
-    if (onclick && place.fiPlot) place.on("plotly_click", (event) => onclick(event.points[0]));
   } catch (error) {
     place.replaceChildren(h("div.empty", null, `the figure could not be drawn: ${error}`));
   }
@@ -82,7 +82,9 @@ async function drawNext(view, place, library) {
   place.fiNext = null;
   if (!place.fiPlot) place.replaceChildren();
   place.style.height = `${next.layout.height ?? 300}px`;
-  await library.react(place, next.data, marked(place, themed(view, next.layout)), CONFIG);
+  const drawn = library.react(place, next.data, marked(place, themed(view, next.layout)), CONFIG);
+  if (!place.fiPlot) place.on("plotly_click", (event) => place.fiClick?.(event.points[0])); // before it can be seen
+  await drawn;
   place.fiPlot = next;
 }
 

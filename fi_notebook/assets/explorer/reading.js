@@ -10,7 +10,7 @@ const NONFINITE = /^([+-]?)(nan|inf|infinity)$/i;
 const MASK = /^[+-]?0(?:x[\da-f_]+|b[01_]+|o[0-7_]+)$/i;
 const STEPS = /^\s*(\d{1,18})\s*(?:(-)\s*(\d{1,18})?)?\s*(?::\s*(\d{1,18}))?\s*$/;
 const SLICE = /^(?:\.\.\.|-?\d+|\s*(?:-?\d+)?\s*:\s*(?:-?\d+)?\s*(?::\s*(?:-?\d+)?\s*)?)$/;
-const WHERE = /^(?:nan|inf|finite|(?:x|abs\(x\)|abs|\|x\|)?\s*(?:<=|>=|==|!=|<|>)\s*[+-]?(?:inf(?:inity)?|(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?))$/i;
+const WHERE = /^(?:nan|inf|finite|(?:x|abs\(x\)|abs|\|x\|)?\s*(?:<=|>=|==|!=|<|>)\s*([+-]?(?:inf(?:inity)?|(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)))$/;
 const LIMIT = 1n << 63n; // seeds, counts and whole parameters lie below it
 
 /** @param {string} text @param {string} wanted @returns {never} */
@@ -31,7 +31,11 @@ export function wholeNumber(text, wanted, low = null, end = LIMIT) {
 /** A number as float64 holds it; a whole one in full. @param {string} text @param {string} wanted */
 export function realNumber(text, wanted) {
   if (WHOLE.test(text)) return wholeNumber(text, wanted, null, null);
-  if (!REAL.test(text)) refuse(text, wanted);
+  return REAL.test(text) ? inFloat64(text, wanted) : refuse(text, wanted);
+}
+
+/** @param {string} text of a number @param {string} wanted */
+function inFloat64(text, wanted) {
   const found = Number(text);
   if (!Number.isFinite(found)) refuse(text, `it is more than float64 holds; ${wanted}`);
   if (found === 0 && /[1-9]/.test(text.split(/e/i)[0])) refuse(text, `it is so small that float64 makes it 0; ${wanted}`);
@@ -140,10 +144,14 @@ function sliceOf(text, wanted) {
   return fits && terms.filter((term) => term.trim() === "...").length < 2 ? bare : refuse(text, wanted);
 }
 
-/** @param {string} text @param {string} wanted */
+/** A comparison or a kind of number, in small letters as the kernel reads it.
+ * @param {string} text @param {string} wanted */
 function conditionOf(text, wanted) {
-  const bare = text.replace(/^(["'])(.*)\1$/s, "$2").trim();
-  return WHERE.test(bare) ? bare : refuse(text, wanted);
+  const bare = text.replace(/^(["'])(.*)\1$/s, "$2").trim().toLowerCase();
+  const [all, number] = WHERE.exec(bare) ?? [];
+  if (all === undefined) refuse(text, wanted);
+  if (number && !number.includes("inf")) inFloat64(number, wanted);
+  return bare;
 }
 
 /** How the argument of each selection is read, and what to type.

@@ -63,18 +63,18 @@ function masked(store) {
  * @param {Store} store @param {Tree} tree @param {Uint8Array} mask */
 function heatOf(store, tree, mask) {
   const name = store.ui.heat;
-  const signed = name !== "error"; // an error below zero is none at all
-  const values = signed ? store.trace.columns[name] : store.errors?.error;
+  const error = name === "error"; // below zero it is none at all
+  const values = error ? store.errors?.error : store.trace.columns[name];
   if (!values) return null;
-  const bad = signed ? null : store.errors.bad; // to NaN and Inf there is no distance: they are beyond all
+  const bad = error ? store.errors.bad : null; // to NaN and Inf there is no distance: they are beyond all
   const sizes = Float64Array.from(values, (x, row) => (bad?.[row] > 0 ? Infinity
-    : Number.isNaN(x) || (x < 0 && !signed) ? -1 : Math.abs(x)));
+    : Number.isNaN(x) || (x < 0 && error) ? -1 : Math.abs(x)));
   let low = Infinity;
   let high = 0;
   for (const x of sizes) {
     if (x > 0 && x < low) low = x;
     if (x > high && x < Infinity) high = x;
   }
-  const least = high * (signed ? 1e-5 : 1e-12);
+  const least = high * (error ? 1e-12 : 1e-5);
   return { most: highest(tree, sizes, mask), low: Math.min(Math.max(low, least), high * NARROW), high };
 }

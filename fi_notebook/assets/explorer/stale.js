@@ -71,12 +71,13 @@ export function watchCells(view) {
   const unsubscribe = store.subscribe((topics) => { if (topics.includes("trace") || topics.includes("run")) soon(); });
   const events = ["input", "keyup", "focusin", "pointerenter"];
   let heard = null;
-  setTimeout(() => { // the view is put into the notebook after it was made
+  const placed = setTimeout(() => { // the view is put into the notebook after it was made
     heard = root.closest(".jp-Notebook");
     for (const each of events) heard?.addEventListener(each, soon, { passive: true });
     look();
   }, 500);
   return () => {
+    clearTimeout(placed);
     clearTimeout(timer);
     unsubscribe();
     for (const each of events) heard?.removeEventListener(each, soon);

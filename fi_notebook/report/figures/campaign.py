@@ -29,27 +29,11 @@ from fi_notebook.report.figures.look import (
     set_title,
     short,
 )
-from fi_notebook.report.palette import PHASES
+from fi_notebook.report.palette import OUTCOME_COLOURS, PHASES
 
-__all__ = ["COLOURS", "heat_map", "losses", "outcomes", "timeline"]
+__all__ = ["heat_map", "losses", "outcomes", "timeline"]
 
 Columns = Mapping[str, np.ndarray]
-
-COLOURS = {
-    "crash": "#7a1f1f",
-    "inactive": "#c3c8d0",
-    "nan_immediate": "#c2255c",
-    "nan_delayed": "#e64980",
-    "masked_exact": "#7a828e",
-    "masked_tolerance": "#9aa3b0",
-    "changed": "#e8590c",
-    "spike_degrade": "#b35309",
-    "spike_recover": "#d9a406",
-    "slow_degrade": "#6741d9",
-    "silent_drift": "#3b82f6",
-    "metric_degraded": "#0b7285",
-}
-"""The colour of each outcome; what is not in it has none of its own."""
 
 _PATTERNS = {"masked_tolerance": "/", "inactive": ".", "nan_delayed": "\\", "crash": "x"}
 """What tells outcomes apart where colours do not."""
@@ -127,7 +111,7 @@ def outcomes(columns: Columns, by: str = "layer", *, dark: bool = False) -> go.F
             name=plain(spoken(name)),
             orientation="h",
             marker={
-                "color": COLOURS.get(name, FAULTY),
+                "color": OUTCOME_COLOURS.get(name, FAULTY),
                 "pattern": {"shape": _PATTERNS.get(name, "")},
             },
             hovertemplate=f"%{{y}}<br>{plain(spoken(name))} %{{x:.1%}}<extra></extra>",
@@ -222,7 +206,7 @@ def _fan(figure: go.Figure, name: str, curves: list[np.ndarray]) -> None:
     spread = np.full((3, len(steps)), np.nan)
     if known.any():
         spread[:, known] = np.nanquantile(table[:, known], (0.1, 0.5, 0.9), axis=0)
-    colour = COLOURS.get(name, GOLDEN)
+    colour = OUTCOME_COLOURS.get(name, GOLDEN)
     band = {"mode": "lines", "line": {"width": 0, "color": colour}, "hoverinfo": "skip"}
     figure.add_scatter(x=steps, y=spread[0], showlegend=False, legendgroup=name, **band)
     figure.add_scatter(
