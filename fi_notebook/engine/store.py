@@ -6,7 +6,7 @@
 
 Whole outputs while they fit; a view of one lies in its memory and takes none. When they
 no longer do, the largest give way first: of them stay a hash of all bits, which tells
-*whether* an output differs, and a sample of at least `SAMPLE` elements at fixed places,
+*whether* an output differs, and a sample of at most `SAMPLE` elements at fixed places,
 which tells *how far* by estimate. Where a budget does not even hold the samples, the hash
 alone stays, and the statistics of the trace beside it. Outputs that a person watches or
 strikes are always whole, on top of the budget.
@@ -32,7 +32,7 @@ from fi_notebook.errors import SessionError
 __all__ = ["SAMPLE", "Kept", "SiteKey", "ValueStore", "budget_of", "size_of"]
 
 SAMPLE = 1 << 16
-"""How many elements at least are sampled of a tensor that is not kept whole."""
+"""How many elements at most are sampled of a tensor that is not kept whole."""
 
 _MOST = 2 << 30
 
@@ -153,7 +153,7 @@ class ValueStore:
             self._shrink_largest()
         if self.used + size <= self.budget:
             self.used += size
-            if tensor.numel() > SAMPLE:
+            if tensor.numel() > SAMPLE:  # a sample of fewer would free nothing
                 heapq.heappush(self._largest, (-size, len(self.kept), key))
             return Kept(row, copied(tensor), tensor.shape, tensor.dtype)
         if self._spill is not None:
@@ -228,9 +228,9 @@ def copied(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def sampled(tensor: torch.Tensor) -> torch.Tensor:
-    """Elements at fixed places, evenly spread in row-major order."""
+    """Elements at fixed places, evenly spread in row-major order: `SAMPLE` at most."""
     flat = tensor.detach().reshape(-1)
-    step = max(1, flat.numel() // SAMPLE)
+    step = max(1, -(-flat.numel() // SAMPLE))
     return flat[::step].clone()
 
 
