@@ -107,6 +107,20 @@ def test_a_hash_alone_tells_whether_and_a_sample_how_far() -> None:
             assert found.changed == LARGE.numel() - 3  # of the sample all but the 0: times 3
 
 
+def test_every_count_of_a_sample_is_of_the_whole_tensor() -> None:
+    """Of 3 * 65,536 elements every third is seen: a third of each kind stands for all of it."""
+    golden = torch.ones(3 * SAMPLE)
+    faulty = golden.clone()
+    faulty[: 3 * 100] = -1.0
+    faulty[3 * 100 : 3 * 150] = torch.nan
+    faulty[3 * 150 : 3 * 170] = torch.inf
+    store = ValueStore(SAMPLE * 4)
+    store.add(key(1), 0, golden)
+    found = compare_kept(store.kept[key(1)], faulty)
+    assert (found.exact, found.numel, found.changed) == (False, 3 * SAMPLE, 3 * 170)
+    assert (found.sign_flips, found.new_nan, found.new_inf) == (300, 150, 60)
+
+
 def test_spilled_tensors_are_exact(tmp_path: Path) -> None:
     """bfloat16 and bool come back bit for bit; complex stays a sample."""
     spill = Spill(tmp_path / "golden.safetensors")
