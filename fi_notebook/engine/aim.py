@@ -264,7 +264,7 @@ class Aim:
         steps, first, last = self.fault.steps, self.first_step, self.last_step
         if not steps.ranges:
             return "its steps are an empty list; expected a number, several, or text such as '0-'"
-        if any(step in steps for step in range(first)) and (steps.last or 0) < first:
+        if steps.last is not None and steps.last < first:
             return f"step {steps} was before step {first}, where training was resumed"
         if last < first:
             made = self.watch.passed_over

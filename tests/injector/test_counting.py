@@ -367,6 +367,25 @@ def test_a_model_that_is_never_trained_is_reported() -> None:
     assert missed.reason == "no step came: the model had no training forward"
 
 
+@pytest.mark.parametrize(
+    ("steps", "reason"),
+    [
+        (None, "no step came: the model had no training forward"),
+        ("2-", "no step came: the model had no training forward"),
+        ("1-3", "step 1-3 was before step 5, where training was resumed"),
+    ],
+)
+def test_a_resumed_training_without_a_step_has_passed_only_steps_that_end(
+    steps: str | None, reason: str
+) -> None:
+    """Steps without an end were to come still."""
+    case = models.mlp()
+    config = _first_addmm() if steps is None else _first_addmm(steps=steps)
+    with Injector(config, model=case.model, start_step=5) as injector:
+        (missed,) = injector.not_injected
+    assert missed.reason == reason
+
+
 def test_a_model_that_trains_in_evaluation_mode_is_told_so(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
