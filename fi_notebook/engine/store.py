@@ -12,7 +12,7 @@ alone stays, and the statistics of the trace beside it. Outputs that a person wa
 strikes are always whole, on top of the budget.
 
 Limits: the budget is for outputs; copies of parameters, buffers, optimizer state and
-gradients come on top (`engine.replay.TrainingState`), and a trace says how many bytes.
+gradients come on top (`engine.training_state.TrainingState`), and a trace says how many bytes.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from fi_notebook.engine.collectives import is_collective
 from fi_notebook.engine.intercept import Call, Interceptor, Watch
 from fi_notebook.engine.losses import Roots, loss_of
 from fi_notebook.engine.outputs import WORKSPACES, outputs, written
-from fi_notebook.engine.replay import Gradients, Setup, TrainingState, observed
+from fi_notebook.engine.replay import Gradients, Setup, observed
 from fi_notebook.engine.steps import StepClock
 from fi_notebook.engine.storages import StorageMap, is_readable, storage_of, tensors_in
 from fi_notebook.engine.tape import (
@@ -38,6 +38,7 @@ from fi_notebook.engine.tape import (
     slots_in,
 )
 from fi_notebook.engine.tracer import Recorder
+from fi_notebook.engine.training_state import TrainingState
 
 __all__ = ["plain_of", "record_tape", "same_plain"]
 
