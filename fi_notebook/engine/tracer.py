@@ -100,7 +100,7 @@ class Recorder:
         store: Where the outputs' values are kept, or None.
         golden: What was kept of the golden run, to measure against, or None.
         statistics: Whether the outputs are summarised.
-        progress: Called now and then with the number of calls made.
+        progress: Called before each call, with it; None tells nobody.
     """
 
     def __init__(
