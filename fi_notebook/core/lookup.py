@@ -20,7 +20,7 @@ from fi_notebook.core.collector import collector_paused
 from fi_notebook.core.match import CodeFilter, check_modules, module_hint, module_matches
 from fi_notebook.core.site import PHASES, Frame, Site, Target
 from fi_notebook.core.stats import STATISTICS
-from fi_notebook.core.words import agreed, counted
+from fi_notebook.core.words import agreed, counted, too_few
 from fi_notebook.errors import SiteError, did_you_mean
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def missing(trace: Trace, target: Target) -> str:
     if not made:
         return f"the step made no call of {target.op!r}{_hint(trace, target)}"
     if target.call is not None and target.call > made:
-        return f"asked for call {target.call} of {target.op}, {made} {agreed(made, 'were')} made"
+        return too_few(target.call, target.op, made)
     if len(find_rows(trace, target)):
         return ""
     return f"{target.op} was called {counted(made, 'time')}, but none of them fits {str(target)!r}"

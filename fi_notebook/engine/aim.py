@@ -16,7 +16,7 @@ from fi_notebook.core.fault import Fault
 from fi_notebook.core.injection import NotInjected
 from fi_notebook.core.match import CodeFilter, module_hint
 from fi_notebook.core.site import PHASES
-from fi_notebook.core.words import agreed, counted
+from fi_notebook.core.words import agreed, counted, too_few
 from fi_notebook.engine.collectives import qualified_operator
 from fi_notebook.engine.filters import ModuleFilter
 from fi_notebook.engine.intercept import OPTIMIZER, OTHER, Call, Watch
@@ -231,8 +231,7 @@ class Aim:
         if self.reached == 0:
             return self._no_call()
         if target.call is not None and self.reached < target.call:
-            made = f"{self.reached} {agreed(self.reached, 'were')} made"
-            return f"asked for call {target.call} of {target.op}, {made}"
+            return too_few(target.call, target.op, self.reached)
         if self.last_output:
             return f"asked for {str(target)!r}; the last output of that call is {self.last_output}"
         if fault.probability < 1:

@@ -32,13 +32,14 @@ from torch.utils._python_dispatch import _disable_current_modes
 from fi_notebook.core.match import check_modules, module_matches
 from fi_notebook.core.site import PHASES, Site, Target
 from fi_notebook.core.stats import STATISTICS
+from fi_notebook.core.words import too_few
 from fi_notebook.engine.collectives import is_collective, is_final, qualified_operator
 from fi_notebook.engine.filters import ModuleFilter
 from fi_notebook.engine.inject import inherit, site_of
 from fi_notebook.engine.intercept import Call, Interceptor, Observer, Watch
 from fi_notebook.engine.operators import composed, near_operators
 from fi_notebook.engine.outputs import Output, outputs
-from fi_notebook.engine.stats import dtype_name, read_back, summary
+from fi_notebook.engine.stats import read_back, summary
 from fi_notebook.engine.storages import local_part
 from fi_notebook.engine.stored import (
     BEFORE_FORWARD,
@@ -48,6 +49,7 @@ from fi_notebook.engine.stored import (
     stored_site,
 )
 from fi_notebook.errors import SiteError, did_you_mean
+from fi_notebook.faults.bits import dtype_name
 
 __all__ = ["MOST_SITES", "Choice", "LeanMode", "Reader", "Reading"]
 
@@ -146,7 +148,7 @@ class _Aim:
         if not self.reached:
             return f"no call of {target.op!r} was made{composed(self.op)}"
         if target.call is not None and self.reached < target.call:
-            return f"asked for call {target.call} of {target.op}, {self.reached} were made"
+            return too_few(target.call, target.op, self.reached)
         return f"no call of {target.op!r} fits {str(target)!r} and its filters"
 
 

@@ -29,7 +29,7 @@ from fi_notebook.engine.bits import position_hash
 from fi_notebook.engine.spill import Spill
 from fi_notebook.errors import SessionError
 
-__all__ = ["SAMPLE", "Kept", "SiteKey", "ValueStore", "budget_of", "size_of"]
+__all__ = ["SAMPLE", "Kept", "SiteKey", "ValueStore", "budget_of", "site_key", "size_of"]
 
 SAMPLE = 1 << 16
 """How many elements at most are sampled of a tensor that is not kept whole."""
@@ -38,6 +38,11 @@ _MOST = 2 << 30
 
 SiteKey = tuple[str, bool, int, int, int]
 """Identity of a site while it runs: op, counted, call, output, list index or -1."""
+
+
+def site_key(op: str, counted: bool, call: int, output: int, index: int | None) -> SiteKey:
+    """Identity of a site while it runs; the index is None where the output is no list."""
+    return (op, counted, call, output, -1 if index is None else index)
 
 
 class Base(NamedTuple):

@@ -24,7 +24,7 @@ from fi_notebook.engine.losses import Roots, loss_of
 from fi_notebook.engine.outputs import WORKSPACES, outputs, written
 from fi_notebook.engine.replay import Gradients, Setup, observed
 from fi_notebook.engine.steps import StepClock
-from fi_notebook.engine.storages import StorageMap, is_readable, storage_of, tensors_in
+from fi_notebook.engine.storages import StorageMap, is_dense, is_readable, storage_of, tensors_in
 from fi_notebook.engine.tape import (
     Barrier,
     Look,
@@ -166,7 +166,7 @@ class TapeRecorder:
         version = len(self.tape.versions[number]) - 1
         geometry = (tensor.dtype, tensor.size(), tensor.stride(), int(tensor.storage_offset()))
         golden = self.tape.versions[number][version].tensor(*geometry)
-        whole = tensor.nbytes == storage.nbytes() and _is_dense(tensor)
+        whole = tensor.nbytes == storage.nbytes() and is_dense(tensor)
         place = self._places.setdefault(geometry, len(self._places))
         return Slot(number, version, *geometry, place, golden, whole)
 
@@ -236,16 +236,6 @@ class TapeRecorder:
         if isinstance(value, dict):
             return {key: self._slotted(item, reads) for key, item in value.items()}
         return value
-
-
-def _is_dense(tensor: torch.Tensor) -> bool:
-    """Whether no two elements share memory and there is no gap between them."""
-    expected = 1
-    for stride, size in sorted(zip(tensor.stride(), tensor.size(), strict=True)):
-        if size != 1 and stride != expected:
-            return False
-        expected *= size
-    return True
 
 
 def _bytes_of(storage: torch.UntypedStorage) -> torch.Tensor:
