@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from torch.optim import Optimizer
 
+from fi_notebook.core.valueless import MADE_LIKE
 from fi_notebook.engine.collectives import is_collective
 from fi_notebook.engine.intercept import Call, Interceptor, Watch
 from fi_notebook.engine.losses import Roots, loss_of
@@ -41,24 +42,6 @@ from fi_notebook.engine.tracer import Recorder
 from fi_notebook.engine.training_state import TrainingState
 
 __all__ = ["plain_of", "record_tape", "same_plain"]
-
-BLIND = frozenset(
-    {
-        "empty_like",
-        "new_empty",
-        "new_empty_strided",
-        "zeros_like",
-        "new_zeros",
-        "ones_like",
-        "new_ones",
-        "full_like",
-        "new_full",
-        "rand_like",
-        "randn_like",
-        "randint_like",
-    }
-)
-"""Operators that read the shape of their input and none of its values."""
 
 MOVES_MEMORY = frozenset({"resize_", "resize_as_", "set_"})
 """Operators that give a tensor other memory."""
@@ -127,7 +110,7 @@ class TapeRecorder:
             outputs=tuple(sites),
             plain=plain_of(result),
             draws=None if self._state is None else (self._state, torch.get_rng_state()),
-            blind=call.op in BLIND,
+            blind=call.op in MADE_LIKE,
             workspaces=WORKSPACES.get(call.op, ()),
             refusal=_refusal(call),
             grad=torch.is_grad_enabled(),

@@ -149,9 +149,10 @@ def test_settings_that_differ_are_named() -> None:
     assert compare(golden, faulty).notes[2] == "the runs have other settings: threads 1 and 8"
 
 
-def test_memory_that_was_never_written_is_no_difference() -> None:
+@pytest.mark.parametrize("op", ["empty_like", "empty_permuted"])
+def test_memory_that_was_never_written_is_no_difference(op: str) -> None:
     """What ``empty_like`` gives is whatever lay there."""
-    golden, faulty = trace_of(Call("empty_like", "a")), trace_of(Call("empty_like", "a"))
+    golden, faulty = trace_of(Call(op, "a")), trace_of(Call(op, "a"))
     faulty.site_columns["hash"][0] += 1
     assert compare(golden, faulty).equal
 
@@ -167,9 +168,10 @@ def test_lone_sites_are_unequal_and_unmeasured() -> None:
     assert str(compared.first) == "relu*1:0"
 
 
-def test_lone_memory_outside_the_model_is_no_difference() -> None:
+@pytest.mark.parametrize("op", ["set_", "empty_permuted"])
+def test_lone_memory_outside_the_model_is_no_difference(op: str) -> None:
     """What a data loader's worker hands over in one run alone counts as equal."""
-    bare = Call("set_", phase="other")
+    bare = Call(op, phase="other")
     for golden, faulty in ((trace_of(bare), trace_of()), (trace_of(), trace_of(bare))):
         compared = compare(golden, faulty)
         assert compared.columns["equal"].tolist() == [True]
