@@ -22,15 +22,14 @@ from pydantic import (
 )
 
 from fi_notebook import faults
-from fi_notebook.core.fault import EVERY_STEP, LIMIT
-from fi_notebook.core.match import CodeFilter
+from fi_notebook.core.fault import EVERY_STEP, LIMIT, SCOPES
+from fi_notebook.core.match import CodeFilter, check_phases
 from fi_notebook.core.site import PHASES, Target
 from fi_notebook.core.steps import Steps
 from fi_notebook.errors import PlanError, did_you_mean
 
 __all__ = [
     "DIRECTIONS",
-    "SCOPES",
     "VERBOSITIES",
     "VERSION",
     "AnchorForm",
@@ -52,7 +51,6 @@ DIRECTIONS: Mapping[str, tuple[str, ...]] = {
 }
 """The phases of each direction; ``both`` is forward and backward and nothing else."""
 
-SCOPES = ("value", "storage", "contribution")
 VERBOSITIES = ("quiet", "normal", "verbose")
 
 
@@ -87,8 +85,7 @@ def _list_of(check: Callable[[str], object], sample: str) -> PlainValidator:
 
 
 def _phase(text: str) -> None:
-    if text not in PHASES:
-        raise PlanError(f"no phase {shown(text)}{did_you_mean(text[:99], PHASES)}")
+    check_phases((text,), PlanError)
 
 
 def _operator(text: str) -> None:

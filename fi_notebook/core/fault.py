@@ -19,6 +19,7 @@ from fi_notebook.errors import FaultError
 __all__ = [
     "EVERY_STEP",
     "LIMIT",
+    "SCOPES",
     "Anchor",
     "Elements",
     "Fault",
@@ -35,6 +36,9 @@ _DRAWS_A_BIT = {"bitflip": ("bit", "field", "ber"), "burst": ("bit",)}
 
 LIMIT = 1 << 63
 """Seeds, counts and whole parameters lie below it: they are held in 64 bits."""
+
+SCOPES = ("value", "storage", "contribution")
+"""What a fault changes: one output, the memory that it lies in, or what a rank gives."""
 
 EVERY_STEP = Steps.parse("0-")
 """The steps of a fault that says nothing of steps."""

@@ -17,11 +17,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fi_notebook.core.collector import collector_paused
-from fi_notebook.core.match import CodeFilter, check_modules, module_hint, module_matches
+from fi_notebook.core.match import (
+    CodeFilter,
+    check_modules,
+    check_phases,
+    module_hint,
+    module_matches,
+)
 from fi_notebook.core.site import PHASES, Frame, Site, Target
 from fi_notebook.core.stats import STATISTICS
 from fi_notebook.core.words import agreed, counted, too_few
-from fi_notebook.errors import SiteError, did_you_mean
+from fi_notebook.errors import did_you_mean
 
 if TYPE_CHECKING:
     from fi_notebook.core.trace import Trace
@@ -192,9 +198,7 @@ def _in_modules(trace: Trace, patterns: Sequence[str]) -> np.ndarray:
 
 
 def _in_phases(trace: Trace, phases: Sequence[str]) -> np.ndarray:
-    for phase in phases:
-        if phase not in PHASES:
-            raise SiteError(f"no phase {phase!r}{did_you_mean(phase, PHASES)}")
+    check_phases(phases)
     return np.isin(trace.calls["phase"], [PHASES.index(phase) for phase in phases])
 
 

@@ -29,7 +29,7 @@ from torch import nn
 from torch.optim import Optimizer
 from torch.utils._python_dispatch import _disable_current_modes
 
-from fi_notebook.core.match import check_modules, module_matches
+from fi_notebook.core.match import check_modules, check_phases, module_matches
 from fi_notebook.core.site import PHASES, Site, Target
 from fi_notebook.core.stats import STATISTICS
 from fi_notebook.core.words import too_few
@@ -48,7 +48,7 @@ from fi_notebook.engine.stored import (
     optimizer_tensors,
     stored_site,
 )
-from fi_notebook.errors import SiteError, did_you_mean
+from fi_notebook.errors import SiteError
 from fi_notebook.faults.bits import dtype_name
 
 __all__ = ["MOST_SITES", "Choice", "LeanMode", "Reader", "Reading"]
@@ -85,9 +85,7 @@ class Choice:
         """
         table = watch.table
         check_modules(self.modules or (), (*table.names, *table.parameters), table.infos[0].kind)
-        for phase in self.phases:
-            if phase not in PHASES:
-                raise SiteError(f"no phase {phase!r}{did_you_mean(phase, PHASES)}")
+        check_phases(self.phases)
         if self.target.kind != "call":
             check_stored(self.target, table.model)
         elif hint := near_operators(qualified_operator(self.target.op)):

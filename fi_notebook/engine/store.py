@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from fi_notebook.core.whole import is_whole
 from fi_notebook.engine.bits import position_hash
 from fi_notebook.engine.spill import Spill
 from fi_notebook.errors import SessionError
@@ -250,7 +251,7 @@ def budget_of(memory: int | str) -> int:
     """
     if memory == "auto":
         return min(_available() // 4, _MOST)
-    if isinstance(memory, bool) or not isinstance(memory, int) or memory < 0:
+    if not is_whole(memory, 0):
         raise SessionError(f"memory is {memory!r}; expected a number of bytes from 0, or 'auto'")
     return memory
 

@@ -29,7 +29,9 @@ from fi_notebook.analysis.tolerance import DEFAULT, Tolerance
 from fi_notebook.core.run import Run
 from fi_notebook.core.site import Site
 from fi_notebook.core.trace import Trace
+from fi_notebook.core.whole import check_whole
 from fi_notebook.core.words import counted
+from fi_notebook.engine.arguments import optimizers_of
 from fi_notebook.engine.intercept import Observer, Watch
 from fi_notebook.engine.replay import Setup, takes_step_number
 from fi_notebook.engine.source import SourceStacks
@@ -193,8 +195,7 @@ class Session(Planned):
             SessionError: The step is not repeatable, or another run is going on.
             SessionCancelled: `cancel` was called.
         """
-        if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
-            raise SessionError(f"steps is {steps!r}; expected a whole number from 1")
+        check_whole("steps", steps, 1, SessionError)
         if evaluate is not None:
             check_evaluate(evaluate, self.model)
         golden = self._golden or self._traced()
@@ -324,15 +325,8 @@ def _checked(step: object, model: object, optimizer: Any) -> tuple[Optimizer, ..
         raise TypeError(f"step is {type(step).__name__}; expected a callable that runs one step")
     if not isinstance(model, nn.Module):
         raise TypeError(f"model is {type(model).__name__}; expected a torch.nn.Module")
-    if optimizer is None:
-        return ()
-    optimizers = tuple(optimizer) if isinstance(optimizer, Iterable) else (optimizer,)
+    optimizers = optimizers_of(optimizer, " (give schedulers and scalers as state=[…])")
     for each in optimizers:
-        if not isinstance(each, Optimizer):
-            raise TypeError(
-                f"optimizer holds {type(each).__name__}; expected torch optimizers "
-                "(give schedulers and scalers as state=[…])"
-            )
         _check_owned(each, model)
     return optimizers
 
