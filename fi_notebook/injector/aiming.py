@@ -30,21 +30,24 @@ logger = logging.getLogger("fi_notebook")
 def aimed_at(plan: FaultPlan, table: ModuleTable) -> tuple[list[Fault], tuple[NotInjected, ...]]:
     """The faults that can strike a model, and those that never can, with the reason.
 
-    One that is switched off is neither, and nothing is said of it.
+    Of one that is switched off nothing is said; it stays, where it could strike, so that how
+    often it fired is not forgotten.
     """
     names = [*table.names, *table.parameters]
     enabled = [fault for fault in plan if fault.enabled]
     _report_unknown_modules([plan.modules or (), *(f.modules or () for f in enabled)], names)
     aimed, refused = [], []
-    for fault in enabled:
+    for fault in plan:
         fault = _with_known_modules(fault, names)
         try:
             arming.check_filters(fault, table.model)
         except (SiteError, FaultError) as error:
-            logger.error("%s: %s", fault.id, error)  # noqa: TRY400  (said, not raised)
-            refused.append(NotInjected(fault.id, str(error)))
+            if fault.enabled:
+                logger.error("%s: %s", fault.id, error)  # noqa: TRY400  (said, not raised)
+                refused.append(NotInjected(fault.id, str(error)))
         else:
-            _report_module_as_operator(fault, names)
+            if fault.enabled:
+                _report_module_as_operator(fault, names)
             aimed.append(fault)
     return aimed, tuple(refused)
 

@@ -359,6 +359,14 @@ def test_a_step_that_never_comes_is_reported(caplog: pytest.LogCaptureFixture) -
     assert "training came to step 2" in injector.report()
 
 
+def test_a_fault_that_is_switched_off_keeps_its_count() -> None:
+    """Resumed without it, and saved again, it has fired as often as before."""
+    model = models.mlp().model
+    with Injector(_first_addmm(enabled=False), model=model) as injector:
+        injector.load_state_dict({"next_step": 2, "fired": {"f1": 3}})
+        assert injector.state_dict() == {"next_step": 2, "fired": {"f1": 3}}
+
+
 def test_a_model_that_is_never_trained_is_reported() -> None:
     """Without a step nothing is said of the target: whether it has a place shows in a step."""
     case = models.mlp()
