@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from fi_notebook.core.fault import FaultPlan
+from fi_notebook.core.imports import importing_from
 from fi_notebook.core.trace import Trace
 from fi_notebook.core.tree import VIEWS, build_tree
 from fi_notebook.core.versions import installed
@@ -321,18 +322,18 @@ def campaign(options: Options) -> int | None:
     from fi_notebook.campaign.executors import executor_of
     from fi_notebook.campaign.pictures import facts, summary
 
-    sys.path.insert(0, str(Path.cwd()))  # where the person's modules are
-    many = from_file(options.plan)
-    if options.dry_run:
-        print(many.dry_run())
-        return None
-    with executor_of(options.workers, options.dask) as executor:
-        results = many.run(
-            executor,
-            journal=options.journal,
-            stop=options.stop,
-            on_progress=lambda progress: print(progress, file=sys.stderr, flush=True),
-        )
+    with importing_from(Path.cwd()):
+        many = from_file(options.plan)
+        if options.dry_run:
+            print(many.dry_run())
+            return None
+        with executor_of(options.workers, options.dask) as executor:
+            results = many.run(
+                executor,
+                journal=options.journal,
+                stop=options.stop,
+                on_progress=lambda progress: print(progress, file=sys.stderr, flush=True),
+            )
     print(*facts(results), "", summary(results), sep="\n")
     if options.html:
         _say("Report", str(many.save_html(options.html)))
@@ -354,13 +355,15 @@ def replay(options: Options) -> int | None:
     from fi_notebook.campaign.again import again, opened
     from fi_notebook.campaign.journal import read_row
 
-    sys.path.insert(0, str(Path.cwd()))
     row = read_row(options.row)
-    made, differences = again(row)
-    print(f"injection {made.id} at {made.site}, step {made.step}: {made.outcome}: {made.reason}")
-    print("\n".join(differences) or "the same as in the journal, bit for bit")
-    if options.html:
-        _say("Report", str(opened(row).save_html(options.html)))
+    with importing_from(Path.cwd()):
+        made, differences = again(row)
+        print(
+            f"injection {made.id} at {made.site}, step {made.step}: {made.outcome}: {made.reason}"
+        )
+        print("\n".join(differences) or "the same as in the journal, bit for bit")
+        if options.html:
+            _say("Report", str(opened(row).save_html(options.html)))
     return FAILED if differences else None
 
 

@@ -52,7 +52,7 @@ class SiteError(FiError, ValueError):
 
 
 class FaultError(FiError, ValueError):
-    """A fault model, parameter or element selection that can never be."""
+    """A fault model, parameter, element selection or detector that can never be."""
 
 
 class PlanError(FiError, ValueError):

@@ -42,6 +42,9 @@ __all__ = ["build", "compare"]
 
 _MEASURES = tuple(n for n in COMPARISON_COLUMNS if n not in NOT_MEASURED)
 _BOUNDED = ("relative_l2", "max_abs", "new_nan", "new_inf")
+"""Measures that statistics bound from below."""
+_COUNTED = {"new_nan": ("nan",), "new_inf": ("posinf", "neginf")}
+"""Statistics that bound a measure from above: what is new is among what is there."""
 _BY_HASH = (
     "no tensors were at hand: outputs are equal where statistics and the hash of all bits are; "
     "distances are lower bounds from the statistics"
@@ -177,7 +180,7 @@ def build(
     known = [np.asarray(measures[name]) for name in ("equal", "changed") if name in measures]
     measured = ~np.isnan(known[0].astype(np.float64)) if known else None
     columns = judge_statistics(golden, faulty, alignment, tolerance, measured)
-    _take_measures(columns, measures)
+    _take_measures(columns, measures, faulty)
     columns["effect"] = assign_effects(faulty, columns, growth=growth, struck=struck)
     if struck is not None and count_as_equal(faulty, columns, struck):
         columns["effect"] = assign_effects(faulty, columns, growth=growth, struck=struck)
@@ -209,7 +212,9 @@ def _check(measures: Mapping[str, np.ndarray], sites: int) -> None:
             )
 
 
-def _take_measures(columns: dict[str, np.ndarray], measures: Mapping[str, np.ndarray]) -> None:
+def _take_measures(
+    columns: dict[str, np.ndarray], measures: Mapping[str, np.ndarray], faulty: Trace
+) -> None:
     """Put what was measured on the tensors in place of what statistics say."""
     matched = np.flatnonzero((columns["golden"] >= 0) & (columns["faulty"] >= 0))
     rows = columns["faulty"][matched]
@@ -225,12 +230,21 @@ def _take_measures(columns: dict[str, np.ndarray], measures: Mapping[str, np.nda
         values = given.get(name, np.full(len(rows), np.nan))
         taken = measured & ~np.isnan(values)
         if name in _BOUNDED:  # a sample may miss what the statistics of the whole tell
-            sampled = given["exact"] == 0
-            values = np.where(sampled, np.fmax(values, columns[name][matched]), values)
+            within = np.fmax(values, columns[name][matched])
+            within = np.fmin(within, _at_most(faulty, rows, name))
+            values = np.where(given["exact"] == 0, within, values)
         columns[name][matched[taken]] = values[taken]
     equal = matched[measured & (given["equal"] == 1)]
     for name in DISTANCES:
         columns[name][equal] = 0
+
+
+def _at_most(faulty: Trace, rows: np.ndarray, name: str) -> np.ndarray:
+    """The largest that a measure can be by the statistics of the whole."""
+    there = [faulty.site_columns[statistic][rows] for statistic in _COUNTED.get(name, ())]
+    if not there:
+        return np.full(len(rows), np.inf)
+    return np.where(np.min(there, axis=0) < 0, np.inf, np.sum(there, axis=0))
 
 
 def _loss_difference(golden: Any, faulty: Any, tolerance: float) -> Difference:

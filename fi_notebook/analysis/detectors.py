@@ -9,6 +9,8 @@
         \"\"\"Alarms where the loss is above a limit.\"\"\"
         return (alarm_at_step(r, r.loss, limit) for r in observed.steps if r.loss > limit)
 
+    unregister("my_detector")       # or register it with replace=True, as a cell that is run again
+
 A detector sees one run as a program in production would, and beside it the golden
 trace, on which bounds may be calibrated. It is tried on the faulty run, where it should
 alarm, and on the golden run, where every alarm is false. Beside alarms it may give a
@@ -31,7 +33,7 @@ from fi_notebook.core.detection import Alarm, Bound, Detection
 from fi_notebook.core.run import NO_LOSS, RESULT, Comparison, StepRecord
 from fi_notebook.core.site import PHASES
 from fi_notebook.core.trace import Trace
-from fi_notebook.errors import did_you_mean
+from fi_notebook.errors import FaultError, did_you_mean
 
 __all__ = [
     "Alarm",
@@ -73,24 +75,29 @@ Detector = Callable[..., Iterable[Alarm | Bound]]
 _REGISTRY: dict[str, Detector] = {}
 
 
-def register(name: str) -> Callable[[Detector], Detector]:
+def register(name: str, *, replace: bool = False) -> Callable[[Detector], Detector]:
     """Add a detector ``(observed, *, parameters…) -> alarms and bounds`` under a name.
 
     Every replay from then on tries it; what it raises is logged and stops no replay.
 
     Args:
-        name: Its name in `Run.detections`.
+        name: Its name in `Run.detections`; a name that is taken is refused.
+        replace: Replace a detector of your own of the same name, as when a notebook cell
+            is run again.
 
     Returns:
         The decorator; it gives the function back as it is.
 
     Raises:
-        ValueError: There is a detector of this name already.
+        FaultError: The name is taken, or is no plain word.
     """
 
     def add(function: Detector) -> Detector:
-        if name in _REGISTRY:
-            raise ValueError(f"there is a detector {name!r} already; choose another name")
+        if not (isinstance(name, str) and name.isidentifier()):
+            raise FaultError(f"detector name {name!r} is not a plain word such as 'my_detector'")
+        if name in _REGISTRY and not (replace and _is_own(name)):
+            hint = ", or register it with replace=True" if _is_own(name) else ""
+            raise FaultError(f"detector {name!r} exists already; choose another name{hint}")
         _REGISTRY[name] = function
         return function
 
@@ -98,12 +105,28 @@ def register(name: str) -> Callable[[Detector], Detector]:
 
 
 def unregister(name: str) -> None:
-    """Take a detector out again; one that is not there is no error.
+    """Take a detector of your own out again.
 
     Args:
         name: Its name.
+
+    Raises:
+        FaultError: There is none, or it is not your own; names the nearest ones.
     """
-    _REGISTRY.pop(name, None)
+    _check_known(name)
+    if not _is_own(name):
+        raise FaultError(f"detector {name!r} belongs to fi_notebook and cannot be removed")
+    del _REGISTRY[name]
+
+
+def _is_own(name: str) -> bool:
+    """Whether a registered detector is a person's own."""
+    return getattr(_REGISTRY[name], "__module__", "") != __name__
+
+
+def _check_known(name: str) -> None:
+    if name not in _REGISTRY:
+        raise FaultError(f"no detector {name!r}{did_you_mean(str(name), _REGISTRY)}")
 
 
 def names() -> list[str]:
@@ -133,12 +156,11 @@ def detect(
         What each detector said of the faulty run, and of the golden one.
 
     Raises:
-        ValueError: There is no detector of a name.
+        FaultError: There is no detector of a name; names the nearest ones.
     """
     chosen = {name: {} for name in _REGISTRY} if detectors is None else detectors
     for name in chosen:
-        if name not in _REGISTRY:
-            raise ValueError(f"no detector {name!r}{did_you_mean(name, _REGISTRY)}")
+        _check_known(name)
     first = golden_steps[0].step if step is None and golden_steps else step or 0
     columns = comparison.columns
     rows = np.full(len(comparison.faulty), -1, dtype=np.int64)

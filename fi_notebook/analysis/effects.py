@@ -24,6 +24,7 @@ import numpy as np
 
 from fi_notebook.core.run import EFFECTS
 from fi_notebook.core.trace import Trace
+from fi_notebook.core.valueless import MADE_LIKE
 
 __all__ = [
     "NONFINITE",
@@ -35,20 +36,8 @@ __all__ = [
     "worst_input",
 ]
 
-SHAPE_ONLY = frozenset(
+SHAPE_ONLY = MADE_LIKE | frozenset(
     [
-        "empty_like",
-        "zeros_like",
-        "ones_like",
-        "full_like",
-        "rand_like",
-        "randn_like",
-        "randint_like",
-        "new_empty",
-        "new_empty_strided",
-        "new_zeros",
-        "new_ones",
-        "new_full",
         "is_same_size",
         "nll_loss_backward",
         "nll_loss2d_backward",

@@ -17,18 +17,20 @@ import numpy as np
 from fi_notebook.core.run import DISTANCES, EFFECTS
 from fi_notebook.core.site import PHASES
 from fi_notebook.core.trace import Trace
+from fi_notebook.core.valueless import UNWRITTEN
 
 __all__ = ["count_as_equal", "is_incidental", "is_incidental_alone"]
 
-_BARE = ("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "set_")
-_KEEPS = ("clone", "new_empty_strided", "copy_")
+_BARE = UNWRITTEN | {"set_"}
+_READS_NOTHING = frozenset(op for op in UNWRITTEN if op.startswith("empty"))
+_KEEPS = frozenset({"clone", "new_empty_strided", "copy_"})
 _OTHER, _BACKWARD = PHASES.index("other"), PHASES.index("backward")
 _INTRODUCED = EFFECTS.index("introduced")
 
 
 def is_incidental(trace: Trace, rows: np.ndarray) -> np.ndarray:
     """Whether each site is bare memory outside the model, or a detach; -1 is no site."""
-    return _is_of(trace, rows, _BARE, _OTHER) | _is_of(trace, rows, ("detach",))
+    return _is_of(trace, rows, _BARE, _OTHER) | _is_of(trace, rows, frozenset({"detach"}))
 
 
 def is_incidental_alone(trace: Trace, rows: np.ndarray) -> np.ndarray:
@@ -65,11 +67,11 @@ def count_as_equal(faulty: Trace, columns: dict[str, np.ndarray], struck: np.nda
 def _reads_known(trace: Trace, rows: np.ndarray) -> np.ndarray:
     """Whether the call of each site reads what a site made, or nothing at all."""
     reads = np.diff(trace.input_offsets)[trace.site_columns["call"][rows]] > 0
-    return reads | _is_of(trace, rows, tuple(op for op in _BARE if op.startswith("empty")))
+    return reads | _is_of(trace, rows, _READS_NOTHING)
 
 
 def _is_of(
-    trace: Trace, rows: np.ndarray, ops: tuple[str, ...], phase: int | None = None
+    trace: Trace, rows: np.ndarray, ops: frozenset[str], phase: int | None = None
 ) -> np.ndarray:
     """Whether each site is of one of these operators, in this phase; -1 is no site."""
     if not len(trace):

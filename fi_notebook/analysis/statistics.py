@@ -19,11 +19,9 @@ from fi_notebook.analysis.incidental import is_incidental_alone
 from fi_notebook.core.run import COMPARISON_COLUMNS, DISTANCES
 from fi_notebook.core.stats import STATISTICS
 from fi_notebook.core.trace import Trace
+from fi_notebook.core.valueless import UNWRITTEN
 
 __all__ = ["judge_statistics"]
-
-_NEVER_WRITTEN = ("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided")
-"""Operators that give memory as they find it: there is nothing to compare."""
 
 
 def judge_statistics(
@@ -121,7 +119,7 @@ def _same_bits(
 
 
 def _is_unwritten(trace: Trace, rows: np.ndarray) -> np.ndarray:
-    names = np.asarray([op in _NEVER_WRITTEN for op in (*trace.tables.ops, "")])
+    names = np.asarray([op in UNWRITTEN for op in (*trace.tables.ops, "")])
     return names[trace.calls["op"][trace.site_columns["call"][rows]]]
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import math
 
+from fi_notebook.core import whole
 from fi_notebook.errors import FiError, short
 
 __all__ = ["CampaignError", "check_above_zero", "check_whole", "draw", "number_of", "seed_of"]
@@ -30,8 +31,7 @@ def check_whole(least: int = 1, **numbers: object) -> None:
         CampaignError: Names what was given and what was expected.
     """
     for name, value in numbers.items():
-        if not isinstance(value, int) or isinstance(value, bool) or value < least:
-            raise CampaignError(f"{name} is {short(value)}; expected a whole number from {least}")
+        whole.check_whole(name, value, least, CampaignError)
 
 
 def check_above_zero(most: float = math.inf, **numbers: object) -> None:

@@ -23,7 +23,7 @@ from pydantic import (
 
 from fi_notebook import faults
 from fi_notebook.core.fault import EVERY_STEP, LIMIT, SCOPES
-from fi_notebook.core.match import CodeFilter
+from fi_notebook.core.match import CodeFilter, check_phases
 from fi_notebook.core.site import PHASES, Target
 from fi_notebook.core.steps import Steps
 from fi_notebook.errors import PlanError, did_you_mean
@@ -85,8 +85,7 @@ def _list_of(check: Callable[[str], object], sample: str) -> PlainValidator:
 
 
 def _phase(text: str) -> None:
-    if text not in PHASES:
-        raise PlanError(f"no phase {shown(text)}{did_you_mean(text[:99], PHASES)}")
+    check_phases((text,), PlanError)
 
 
 def _operator(text: str) -> None:

@@ -40,7 +40,7 @@ LIMIT = 1 << 63
 """Seeds, counts and whole parameters lie below it: they are held in 64 bits."""
 
 SCOPES = ("value", "storage", "contribution")
-"""Who sees a fault: see `Fault`."""
+"""What a fault changes: one output, the memory that it lies in, or what a rank gives."""
 
 EVERY_STEP = Steps.parse("0-")
 """The steps of a fault that says nothing of steps."""

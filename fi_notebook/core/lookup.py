@@ -17,10 +17,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fi_notebook.core.collector import collector_paused
-from fi_notebook.core.match import CodeFilter, check_modules, module_hint, module_matches
+from fi_notebook.core.match import (
+    CodeFilter,
+    check_modules,
+    check_phases,
+    module_hint,
+    module_matches,
+)
 from fi_notebook.core.site import PHASES, Frame, Site, Target
 from fi_notebook.core.stats import STATISTICS
-from fi_notebook.core.words import agreed, counted
+from fi_notebook.core.words import agreed, counted, too_few
 from fi_notebook.errors import SiteError, did_you_mean
 
 if TYPE_CHECKING:
@@ -152,7 +158,7 @@ def missing(trace: Trace, target: Target) -> str:
     if not made:
         return f"the step made no call of {target.op!r}{_hint(trace, target)}"
     if target.call is not None and target.call > made:
-        return f"asked for call {target.call} of {target.op}, {made} {agreed(made, 'were')} made"
+        return too_few(target.call, target.op, made)
     if len(find_rows(trace, target)):
         return ""
     overloads = {trace.tables.overloads[n] for n in trace.calls["overload"][mine].tolist()}
@@ -220,9 +226,7 @@ def _in_modules(trace: Trace, patterns: Sequence[str]) -> np.ndarray:
 
 
 def _in_phases(trace: Trace, phases: Sequence[str]) -> np.ndarray:
-    for phase in phases:
-        if phase not in PHASES:
-            raise SiteError(f"no phase {phase!r}{did_you_mean(phase, PHASES)}")
+    check_phases(phases)
     return np.isin(trace.calls["phase"], [PHASES.index(phase) for phase in phases])
 
 

@@ -15,12 +15,13 @@ from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
-from fi_notebook.core.site import ALL_PARAMETERS, LOSS_FUNCTION, OUTSIDE, Frame
+from fi_notebook.core.site import ALL_PARAMETERS, LOSS_FUNCTION, OUTSIDE, PHASES, Frame
 from fi_notebook.errors import SiteError, did_you_mean, short
 
 __all__ = [
     "CodeFilter",
     "check_modules",
+    "check_phases",
     "has_module",
     "module_hint",
     "module_matches",
@@ -89,6 +90,21 @@ def check_modules(patterns: Iterable[str], known: Iterable[str], root: str = "")
             if root and pattern.casefold() == root.casefold():
                 raise SiteError(f"no module {pattern!r}: that is the whole model, which is ''")
             raise SiteError(f"no module {pattern!r}{did_you_mean(pattern, names)}")
+
+
+def check_phases(phases: Iterable[str], error: type[Exception] = SiteError) -> None:
+    """Refuse a filter of phases that names none.
+
+    Args:
+        phases: The phases.
+        error: What is raised.
+
+    Raises:
+        Exception: ``error``; names the phase and the nearest.
+    """
+    for phase in phases:
+        if phase not in PHASES:
+            raise error(f"no phase {short(phase)}{did_you_mean(str(phase), PHASES)}")
 
 
 def has_module(pattern: str, known: Iterable[str]) -> bool:

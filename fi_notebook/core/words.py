@@ -6,13 +6,14 @@
     among(1, 1, "element")           '1 of 1 element'
     agreed(1, "differ")              'differs'
     spoken("masked_exact")           'masked exact'
+    too_few(7, "relu", 3)            'asked for call 7 of relu, 3 were made'
 
 Limits: nouns take an s, or an es after s, x, ch and sh; no other plural is known.
 """
 
 from __future__ import annotations
 
-__all__ = ["agreed", "among", "counted", "spoken"]
+__all__ = ["agreed", "among", "counted", "spoken", "too_few"]
 
 
 def counted(count: int, noun: str, width: int = 0) -> str:
@@ -47,6 +48,20 @@ def agreed(count: int, verb: str) -> str:
     if count != 1:
         return verb
     return {"were": "was", "are": "is", "have": "has"}.get(verb, f"{verb}s")
+
+
+def too_few(call: int, op: str, made: int) -> str:
+    """That a call was asked for by a number that no call of its operator reached.
+
+    Args:
+        call: The number.
+        op: The operator.
+        made: How many calls of it were made.
+
+    Returns:
+        One plain clause.
+    """
+    return f"asked for call {call} of {op}, {made} {agreed(made, 'were')} made"
 
 
 def _as_many(count: int, noun: str) -> str:

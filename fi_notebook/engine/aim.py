@@ -16,7 +16,7 @@ from fi_notebook.core.fault import Fault
 from fi_notebook.core.injection import NotInjected
 from fi_notebook.core.match import CodeFilter, module_hint
 from fi_notebook.core.site import PHASES
-from fi_notebook.core.words import agreed, counted
+from fi_notebook.core.words import agreed, counted, too_few
 from fi_notebook.engine.collectives import qualified_operator
 from fi_notebook.engine.filters import ModuleFilter
 from fi_notebook.engine.intercept import OPTIMIZER, OTHER, Call, Watch
@@ -231,8 +231,7 @@ class Aim:
         if self.reached == 0:
             return self._no_call()
         if target.call is not None and self.reached < target.call:
-            made = f"{self.reached} {agreed(self.reached, 'were')} made"
-            return f"asked for call {target.call} of {target.op}, {made}"
+            return too_few(target.call, target.op, self.reached)
         if self.last_output:
             return f"asked for {str(target)!r}; the last output of that call is {self.last_output}"
         if fault.probability < 1:
@@ -264,7 +263,7 @@ class Aim:
         steps, first, last = self.fault.steps, self.first_step, self.last_step
         if not steps.ranges:
             return "its steps are an empty list; expected a number, several, or text such as '0-'"
-        if any(step in steps for step in range(first)) and (steps.last or 0) < first:
+        if steps.last is not None and steps.last < first:
             return f"step {steps} was before step {first}, where training was resumed"
         if last < first:
             made = self.watch.passed_over

@@ -1,6 +1,5 @@
-"""What a person may give to what is attached to training, checked before it is.
+"""What a person may give as optimizers, checked before anything is attached to training.
 
-    check_count("start_step", -1, 0)    # ValueError: start_step is -1; expected a whole number …
     optimizers_of([adam, sgd])          # (adam, sgd)
 
 Limits: whether an optimizer is one of the model shows when it steps.
@@ -13,26 +12,15 @@ from typing import Any
 
 from torch.optim import Optimizer
 
-__all__ = ["check_count", "is_count", "optimizers_of"]
+__all__ = ["optimizers_of"]
 
 
-def check_count(name: str, value: Any, low: int) -> None:
-    """Refuse what is no whole number from ``low`` on.
-
-    Raises:
-        ValueError: Says what was given.
-    """
-    if not is_count(value, low):
-        raise ValueError(f"{name} is {value!r}; expected a whole number from {low}")
-
-
-def is_count(value: Any, low: int) -> bool:
-    """Whether it is a whole number from ``low`` on; True is none."""
-    return isinstance(value, int) and not isinstance(value, bool) and value >= low
-
-
-def optimizers_of(given: Any) -> tuple[Optimizer, ...]:
+def optimizers_of(given: Any, hint: str = "") -> tuple[Optimizer, ...]:
     """The optimizers that were given: none, one, or several.
+
+    Args:
+        given: What was given.
+        hint: What else to do, as the tail of the message.
 
     Raises:
         TypeError: Something that is no optimizer; says what it is.
@@ -44,5 +32,5 @@ def optimizers_of(given: Any) -> tuple[Optimizer, ...]:
     for each in optimizers:
         if not isinstance(each, Optimizer):
             what = f"optimizer holds {type(each).__name__}" if several else f"optimizer is {each!r}"
-            raise TypeError(f"{what}; expected a torch optimizer, or several, or None")
+            raise TypeError(f"{what}; expected a torch optimizer, or several, or None{hint}")
     return optimizers

@@ -13,9 +13,10 @@ from torch import nn
 
 from fi_notebook import faults
 from fi_notebook.core.fault import LIMIT, SCOPES, Anchor, Fault
-from fi_notebook.core.match import CodeFilter, check_modules, module_matches
-from fi_notebook.core.site import PHASES, Site, Target
+from fi_notebook.core.match import CodeFilter, check_modules, check_phases, module_matches
+from fi_notebook.core.site import Site, Target
 from fi_notebook.core.trace import FLAGS, Trace
+from fi_notebook.core.whole import is_whole
 from fi_notebook.core.words import counted
 from fi_notebook.engine.aim import LATE, takes_late
 from fi_notebook.engine.collectives import is_collective, qualified_operator
@@ -23,7 +24,7 @@ from fi_notebook.engine.intercept import OPTIMIZER
 from fi_notebook.engine.modules import ModuleTable
 from fi_notebook.engine.operators import composed
 from fi_notebook.engine.stored import BEFORE_FORWARD, check_stored
-from fi_notebook.errors import FaultError, SiteError, did_you_mean
+from fi_notebook.errors import FaultError, did_you_mean
 
 __all__ = [
     "anchored",
@@ -65,9 +66,7 @@ def check_filters(fault: Fault, model: nn.Module) -> None:
     _check_stored(fault, model)
     for line in fault.code:
         CodeFilter.parse(line)
-    for phase in fault.phases:
-        if phase not in PHASES:
-            raise SiteError(f"no phase {phase!r}{did_you_mean(phase, PHASES)}")
+    check_phases(fault.phases)
     if fault.scope not in SCOPES:
         raise FaultError(f"no scope {fault.scope!r}{did_you_mean(str(fault.scope), SCOPES)}")
     check_contribution(fault.scope, fault.target)
@@ -79,20 +78,16 @@ def _check_trigger(fault: Fault) -> None:
     """Refuse an id, seed, probability or number of times that no plan could hold."""
     if not isinstance(fault.id, str) or not fault.id:
         raise FaultError(f"id is {fault.id!r}; expected a text such as 'f1'")
-    if not _is_whole(fault.seed, 0):
+    if not is_whole(fault.seed, 0) or fault.seed >= LIMIT:
         raise FaultError(f"seed is {fault.seed!r}; expected a whole number from 0 below 2**63")
     number = isinstance(fault.probability, (int, float)) and not isinstance(fault.probability, bool)
     if not number or not 0 <= fault.probability <= 1:
         raise FaultError(f"probability is {fault.probability!r}; expected a number from 0 to 1")
-    if fault.times is not None and not _is_whole(fault.times, 1):
+    if fault.times is not None and (not is_whole(fault.times, 1) or fault.times >= LIMIT):
         raise FaultError(
             f"times is {fault.times!r}; expected a whole number from 1 below 2**63, or None for "
             "no limit"
         )
-
-
-def _is_whole(value: object, low: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and low <= value < LIMIT
 
 
 def _check_ranks(fault: Fault) -> None:

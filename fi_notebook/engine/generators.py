@@ -51,18 +51,42 @@ class Generators:
     python: Any
     numpy: Any
     torch_cpu: torch.Tensor
-    cuda: tuple[torch.Tensor, ...]
+    accelerator: tuple[torch.Tensor, ...]
 
     @classmethod
     def take(cls) -> Generators:
         """Read the states; draws nothing."""
-        cuda = tuple(torch.cuda.get_rng_state_all()) if torch.cuda.is_initialized() else ()
-        return cls(random.getstate(), np.random.get_state(), torch.get_rng_state(), cuda)
+        cpu = torch.get_rng_state()
+        return cls(random.getstate(), np.random.get_state(), cpu, _of_accelerator())
 
     def restore(self) -> None:
         """Write the states back."""
         random.setstate(self.python)
         np.random.set_state(self.numpy)
         torch.set_rng_state(self.torch_cpu)
-        if self.cuda:
-            torch.cuda.set_rng_state_all(list(self.cuda))
+        if self.accelerator:
+            _restore_accelerator(self.accelerator)
+
+
+def _accelerator() -> Any:
+    """The module of the accelerator that torch was built for, such as ``torch.cuda``, or None."""
+    device = torch.accelerator.current_accelerator()
+    return None if device is None else torch.get_device_module(device)
+
+
+def _of_accelerator() -> tuple[torch.Tensor, ...]:
+    """The states of its generators; none where nothing ran there yet, which would start it."""
+    module = _accelerator()
+    if module is None or not getattr(module, "is_initialized", module.is_available)():
+        return ()
+    if hasattr(module, "get_rng_state_all"):
+        return tuple(module.get_rng_state_all())
+    return (module.get_rng_state(),)  # it has one device, as Apple's has
+
+
+def _restore_accelerator(states: tuple[torch.Tensor, ...]) -> None:
+    module = _accelerator()
+    if hasattr(module, "set_rng_state_all"):
+        module.set_rng_state_all(list(states))
+    else:
+        module.set_rng_state(*states)

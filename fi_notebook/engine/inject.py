@@ -20,7 +20,6 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from fi_notebook import faults
 from fi_notebook.core.fault import Fault
@@ -30,7 +29,7 @@ from fi_notebook.core.stats import TensorStats
 from fi_notebook.engine.aim import Aim
 from fi_notebook.engine.collectives import is_collective, is_final, settled
 from fi_notebook.engine.intercept import OPTIMIZER, OTHER, Call, Watch
-from fi_notebook.engine.memory import OF_THE_CALL, Memory, copied
+from fi_notebook.engine.memory import OF_THE_CALL, Memory, with_copy
 from fi_notebook.engine.outputs import (
     FUNCTIONAL,
     VIEW,
@@ -40,7 +39,7 @@ from fi_notebook.engine.outputs import (
     written,
 )
 from fi_notebook.engine.ranks import RankStriker, gives
-from fi_notebook.engine.stats import dtype_name, tensor_stats
+from fi_notebook.engine.stats import tensor_stats
 from fi_notebook.engine.storages import (
     StorageMap,
     address_of,
@@ -50,6 +49,7 @@ from fi_notebook.engine.storages import (
 )
 from fi_notebook.engine.stored import StoredStriker
 from fi_notebook.errors import FaultError
+from fi_notebook.faults.bits import dtype_name
 
 __all__ = ["Striker", "inherit", "site_of"]
 
@@ -223,7 +223,7 @@ class Striker:
             tensor does not allow the fault.
         """
         try:
-            _refuse_unreadable(tensor)
+            _refuse_unreadable(tensor, aim.fault.model)
             with torch.no_grad():
                 corruption = corrupt()
         except FaultError as error:
@@ -302,7 +302,7 @@ class Striker:
 def _given(aims: Sequence[Aim], call: Call, result: Any) -> list[tuple[Aim, Output]]:
     """Copies of what a call gave, for each fault that will ask what was before."""
     return [
-        (aim, copied(output))
+        (aim, with_copy(output))
         for aim in aims
         if "previous" in aim.needs and aim.in_filters(call)
         for output in outputs(call.func, call.args, call.kwargs, result)
@@ -340,15 +340,9 @@ def site_of(call: Call, output: Output, watch: Watch) -> Site:
     )
 
 
-def _refuse_unreadable(tensor: torch.Tensor) -> None:
-    """A tensor that holds others, or nothing, has no values of its own."""
-    if is_traceable_wrapper_subclass(tensor):
-        raise FaultError(f"a {type(tensor).__name__} wraps other tensors, which can be struck")
-    if tensor.layout != torch.strided:
-        raise FaultError(f"a tensor of layout {tensor.layout} cannot be struck")
-    if tensor.is_meta or tensor.is_nested:
-        kind = "a meta tensor has no values" if tensor.is_meta else "a nested tensor has no shape"
-        raise FaultError(f"{kind}, so it cannot be struck")
+def _refuse_unreadable(tensor: torch.Tensor, name: str) -> None:
+    if reason := faults.unreadable(tensor):
+        raise FaultError(f"{name} cannot strike this tensor: {reason}")
 
 
 def _kind(call: Call, output: Output) -> str:

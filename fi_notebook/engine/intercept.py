@@ -22,6 +22,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from fi_notebook.core.site import qualified
+from fi_notebook.core.valueless import UNWRITTEN
 from fi_notebook.engine.lineage import Origin, is_accumulation
 from fi_notebook.engine.outputs import schema_of
 from fi_notebook.engine.watch import Watch
@@ -30,7 +31,7 @@ __all__ = ["FOLDED", "Call", "Interceptor", "Observer", "Watch"]
 
 FORWARD, LOSS, BACKWARD, RECOMPUTE, OPTIMIZER, OTHER = range(6)  # rows of PHASES
 
-FOLDED = frozenset(
+FOLDED = UNWRITTEN | frozenset(
     {
         "detach",
         "alias",
@@ -38,11 +39,6 @@ FOLDED = frozenset(
         "profiler::_record_function_enter",
         "profiler::_record_function_enter_new",
         "profiler::_record_function_exit",
-        "empty",
-        "empty_like",
-        "empty_strided",
-        "new_empty",
-        "new_empty_strided",
         "_local_scalar_dense",
         "is_same_size",
         "set_",

@@ -12,12 +12,15 @@ moment), or in a finalizer (Python swallows what is raised there), it waits for 
 call, which asks by `Interrupts.check`. After one was let through, the next waits until
 everything is put back.
 
-Limits: signals reach the main thread alone; in any other there is nothing to do.
+Limits: signals reach the main thread alone; in any other there is nothing to do. A handler
+that is no Python function (the system's default, one that C set) is left alone: nothing could
+call it later.
 """
 
 from __future__ import annotations
 
 import _weakrefset
+import os
 import signal
 import sys
 import threading
@@ -30,7 +33,7 @@ from typing import Any
 
 __all__ = ["Interrupts"]
 
-_NOT_IN = (str(Path(__file__).parent.parent), weakref.__file__, _weakrefset.__file__)
+_NOT_IN = (str(Path(__file__).parent.parent) + os.sep, weakref.__file__, _weakrefset.__file__)
 """Our own code, and that of Python which runs when an object is gone."""
 
 
@@ -49,7 +52,7 @@ class Interrupts:
         if threading.current_thread() is not threading.main_thread():
             return
         before = signal.getsignal(signal.SIGINT)
-        if callable(before):
+        if callable(before):  # no constant of the system's, and not C's, which reads as None
             self._before, self._open, self._waiting = before, False, None
             signal.signal(signal.SIGINT, self._handle)
 

@@ -53,6 +53,9 @@ class Measure(NamedTuple):
 
 EQUAL = Measure(True, True, 0, 0, 0.0, 0.0, 0.0, 0.0, 1.0, 0, 0, 0)
 
+_COUNTS = ("changed", "sign_flips", "new_nan", "new_inf")
+"""Measures that grow with the number of elements."""
+
 _BLOCK = 1 << 18
 _LARGE_BLOCK = 1 << 24
 
@@ -67,11 +70,15 @@ def compare_kept(kept: Kept, tensor: torch.Tensor, ruler: Ruler | None = None) -
         return measure(whole.to(tensor.device), tensor, ruler)
     if kept.sample is None:
         return _unmeasured(tensor)
-    sample = sampled(tensor)
-    part = measure(kept.sample, sample, ruler)
-    scale = tensor.numel() / max(1, sample.numel())
-    changed = max(1, round(part.changed * scale))
-    return part._replace(equal=False, exact=False, changed=changed, numel=tensor.numel())
+    return _of_whole(measure(kept.sample, sampled(tensor), ruler), tensor.numel())
+
+
+def _of_whole(part: Measure, numel: int) -> Measure:
+    """What a sample tells of the whole tensor, of which the hash says that it differs."""
+    scale = numel / max(1, part.numel)
+    counts = {name: round(getattr(part, name) * scale) for name in _COUNTS}
+    counts["changed"] = max(1, counts["changed"])
+    return part._replace(equal=False, exact=False, numel=numel, **counts)
 
 
 def _same_hash(kept: Kept, tensor: torch.Tensor) -> bool:

@@ -27,13 +27,13 @@ from fi_notebook.engine.outputs import Output, written
 from fi_notebook.engine.storages import tensors_in
 from fi_notebook.errors import FaultError
 
-__all__ = ["OF_THE_CALL", "Memory", "copied"]
+__all__ = ["OF_THE_CALL", "Memory", "with_copy"]
 
 OF_THE_CALL = frozenset({"call", "inputs"})
 """Needs of fault models for which it is copied what the call is about to write."""
 
 
-def copied(output: Output) -> Output:
+def with_copy(output: Output) -> Output:
     """An output with a copy of its tensor, as it is now."""
     return replace(output, tensor=output.tensor.detach().clone())
 

@@ -36,7 +36,7 @@ from fi_notebook.engine.collectives import (
     with_contribution,
 )
 from fi_notebook.engine.intercept import Call
-from fi_notebook.engine.memory import Memory, copied
+from fi_notebook.engine.memory import Memory, with_copy
 from fi_notebook.engine.outputs import VIEW, Output, schema_of
 from fi_notebook.engine.storages import storage_of, tensors_in
 from fi_notebook.errors import FaultError
@@ -92,7 +92,7 @@ class RankStriker:
         ]
         chosen = aim.at(call) and self._is_ours(aim, call, given, tensors)
         learns = aim.fault.model == "stale_buffer" and aim.in_filters(call)
-        fresh = [copied(place) for place in places] if learns else []
+        fresh = [with_copy(place) for place in places] if learns else []
         result = [
             self._struck(aim, call, given, place)
             if chosen and aim.takes(call, place) and self._striker.comes_up(aim, call, place)

@@ -29,16 +29,17 @@ from torch import nn
 from torch.optim import Optimizer
 from torch.utils._python_dispatch import _disable_current_modes
 
-from fi_notebook.core.match import check_modules, module_matches
+from fi_notebook.core.match import check_modules, check_phases, module_matches
 from fi_notebook.core.site import PHASES, Site, Target
 from fi_notebook.core.stats import STATISTICS
+from fi_notebook.core.words import too_few
 from fi_notebook.engine.collectives import is_collective, is_final, qualified_operator
 from fi_notebook.engine.filters import ModuleFilter
 from fi_notebook.engine.inject import inherit, site_of
 from fi_notebook.engine.intercept import Call, Interceptor, Observer, Watch
 from fi_notebook.engine.operators import composed, near_operators
 from fi_notebook.engine.outputs import Output, outputs
-from fi_notebook.engine.stats import dtype_name, read_back, summary
+from fi_notebook.engine.stats import read_back, summary
 from fi_notebook.engine.storages import local_part
 from fi_notebook.engine.stored import (
     BEFORE_FORWARD,
@@ -47,7 +48,8 @@ from fi_notebook.engine.stored import (
     optimizer_tensors,
     stored_site,
 )
-from fi_notebook.errors import SiteError, did_you_mean
+from fi_notebook.errors import SiteError
+from fi_notebook.faults.bits import dtype_name
 
 __all__ = ["MOST_SITES", "Choice", "LeanMode", "Reader", "Reading"]
 
@@ -83,9 +85,7 @@ class Choice:
         """
         table = watch.table
         check_modules(self.modules or (), (*table.names, *table.parameters), table.infos[0].kind)
-        for phase in self.phases:
-            if phase not in PHASES:
-                raise SiteError(f"no phase {phase!r}{did_you_mean(phase, PHASES)}")
+        check_phases(self.phases)
         if self.target.kind != "call":
             check_stored(self.target, table.model)
         elif hint := near_operators(qualified_operator(self.target.op)):
@@ -146,7 +146,7 @@ class _Aim:
         if not self.reached:
             return f"no call of {target.op!r} was made{composed(self.op)}"
         if target.call is not None and self.reached < target.call:
-            return f"asked for call {target.call} of {target.op}, {self.reached} were made"
+            return too_few(target.call, target.op, self.reached)
         return f"no call of {target.op!r} fits {str(target)!r} and its filters"
 
 

@@ -26,6 +26,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from fi_notebook.core.fault import Fault
 from fi_notebook.core.injection import Injection, NotInjected
 from fi_notebook.core.run import StepRecord
+from fi_notebook.engine.compiled import ABOUT_HOOKS
 from fi_notebook.engine.entered import Entered
 from fi_notebook.engine.inject import Striker
 from fi_notebook.engine.intercept import Call, Interceptor, Observer, Watch
@@ -39,20 +40,16 @@ from fi_notebook.engine.storages import is_readable, tensors_in
 from fi_notebook.engine.store import Kept, SiteKey, ValueStore
 from fi_notebook.engine.surroundings import Surroundings
 from fi_notebook.engine.tracer import Recorder
+from fi_notebook.engine.training_state import TrainingState
 
 __all__ = [
     "Gradients",
     "Setup",
     "StepResult",
-    "TrainingState",
     "observed",
     "run_step",
     "takes_step_number",
 ]
-
-
-_OF_COMPILED_MODULES = "Using `torch.compile.module.` when there are global hooks"
-"""What torch says of our hooks, to a person who put on none; they know such modules."""
 
 
 @dataclass(frozen=True)
@@ -76,62 +73,6 @@ class Setup:
     pass_number: bool
     interrupts: Interrupts = field(default_factory=Interrupts)
     readers: list[Callable[[Watch], Observer]] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class TrainingState:
-    """Copies of what training keeps between steps, by name.
-
-    Attributes:
-        parameters: Parameters of the model.
-        buffers: Buffers of the model.
-        optimizer_state: Tensors of optimizer state, ``parameter.name``.
-    """
-
-    parameters: dict[str, torch.Tensor]
-    buffers: dict[str, torch.Tensor]
-    optimizer_state: dict[str, torch.Tensor]
-
-    @cached_property
-    def parameter_norm(self) -> float:
-        """Euclidean norm of all parameters."""
-        return euclidean_norm(list(self.parameters.values()))
-
-    @classmethod
-    def take(cls, model: nn.Module, optimizers: Sequence[Optimizer]) -> TrainingState:
-        """Copy what is there now."""
-        live = cls.live(model, optimizers)
-        copies = (
-            {name: tensor.clone() for name, tensor in tensors.items()}
-            for tensors in (live.parameters, live.buffers, live.optimizer_state)
-        )
-        return cls(*copies)
-
-    @classmethod
-    def live(cls, model: nn.Module, optimizers: Sequence[Optimizer]) -> TrainingState:
-        """The tensors themselves, detached."""
-        names = {id(p): name for name, p in model.named_parameters()}
-        state = {
-            f"{names.get(id(parameter), 'parameter')}.{key}": value.detach()
-            for optimizer in optimizers
-            for parameter, values in optimizer.state.items()
-            if isinstance(values, Mapping)
-            for key, value in values.items()
-            if isinstance(value, torch.Tensor)
-        }
-        return cls(
-            {name: p.detach() for name, p in model.named_parameters()},
-            {name: b.detach() for name, b in model.named_buffers()},
-            state,
-        )
-
-    def tensors(self) -> list[torch.Tensor]:
-        """Every copy."""
-        return [
-            tensor
-            for kind in (self.parameters, self.buffers, self.optimizer_state)
-            for tensor in kind.values()
-        ]
 
 
 @dataclass
@@ -197,7 +138,7 @@ class StepResult:
             step=step,
             loss=math.nan if loss is None else loss,
             gradient_norm=self.gradient_norm,
-            parameter_norm=0.0 if self.state is None else self.state.parameter_norm,
+            parameter_norm=math.nan if self.state is None else self.state.parameter_norm,
         )
 
 
@@ -314,7 +255,7 @@ def observed(setup: Setup, number: int, mode: Interceptor) -> Any:
         entered = Entered(mode)
         try:
             with warnings.catch_warnings():
-                warnings.filterwarnings("ignore", _OF_COMPILED_MODULES, UserWarning)
+                warnings.filterwarnings("ignore", ABOUT_HOOKS)
                 return run_user_step(setup, number)
         finally:
             entered.leave()

@@ -21,14 +21,10 @@ counts as a plain object is in `engine.plain`, what becomes of graphs in `engine
 from __future__ import annotations
 
 import copy
-import signal
-import threading
 import types
 import weakref
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from functools import partial
-from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -41,11 +37,12 @@ from torch.utils._python_dispatch import _disable_current_modes
 from fi_notebook.engine.bits import equal_bits
 from fi_notebook.engine.generators import GENERATORS, Generators, saved_generator
 from fi_notebook.engine.held import HeldContainer, HeldObject, HeldTensor, parts_of
+from fi_notebook.engine.interrupts import Interrupts
 from fi_notebook.engine.plain import CONTAINERS, attributes_of, is_plain
 from fi_notebook.engine.storages import local_part
 from fi_notebook.errors import SessionError
 
-__all__ = ["Generators", "Snapshot", "uninterrupted"]
+__all__ = ["Generators", "Snapshot"]
 
 _FIXED = frozenset(
     {int, float, complex, bool, str, bytes, type(None), type, range, slice, weakref.ref}
@@ -109,7 +106,7 @@ class Snapshot:
             SessionError: A tensor, or an object that puts itself back, could not become what
                 it was; all the rest is put back.
         """
-        with uninterrupted(), torch.no_grad(), _disable_current_modes():
+        with Interrupts(), torch.no_grad(), _disable_current_modes():
             for thing in self._objects:
                 thing.restore()
             for container in self._containers:
@@ -252,20 +249,3 @@ def _write(whole: torch.Tensor, saved: torch.Tensor) -> None:
     if storage.nbytes() != saved.numel():
         storage.resize_(saved.numel())
     whole.copy_(saved)
-
-
-@contextmanager
-def uninterrupted() -> Iterator[None]:
-    """Let a SIGINT wait until the block is done, then deliver it."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    waiting: list[tuple[int, FrameType | None]] = []
-    before = signal.getsignal(signal.SIGINT)
-    signal.signal(signal.SIGINT, lambda number, frame: waiting.append((number, frame)))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-        if waiting and callable(before):
-            before(*waiting[-1])

@@ -16,6 +16,7 @@ import re
 import sys
 import sysconfig
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -37,10 +38,11 @@ _EMPTY_LINES = re.compile(r"\A(\s*\n)+")
 _TERMINAL_CELL = "<ipython-input-"
 """How plain IPython names its cells; in Jupyter they are files."""
 _STDLIB = sysconfig.get_paths()["stdlib"] + os.sep
-_MACHINERY = re.compile(
-    r"[/\\](IPython|ipykernel|traitlets|tornado|jupyter_client|nbclient|zmq"
-    r"|_pytest|pytest|pluggy|pytest_timeout\.py|debugpy|coverage|hypothesis)([/\\]|$)"
+_MACHINERY = (
+    *("IPython", "ipykernel", "traitlets", "tornado", "jupyter_client", "nbclient", "zmq"),
+    *("_pytest", "pytest", "pluggy", "pytest_timeout", "debugpy", "coverage", "hypothesis"),
 )
+"""Packages that call a person's code; what else has such a name is a person's own."""
 _MARKED = {
     (str(Path("autograd", "__init__.py")), "_make_grads"): _GRADIENT,
     (str(Path("autograd", "graph.py")), "_engine_run_backward"): _ENGINE,
@@ -49,6 +51,21 @@ _MARKED = {
 }
 _STEP_RUNNER = "run_user_step"
 """Name of the function of `engine.replay` beneath which a step's own frames begin."""
+
+
+def _installed(name: str) -> tuple[str, ...]:
+    """Where the files of an installed package or module lie; nothing is imported."""
+    try:
+        spec = find_spec(name)
+    except ValueError:  # it is a module that somebody made by hand
+        return ()
+    if spec is None or spec.origin is None:  # a folder without __init__.py is no such package
+        return ()
+    folders = spec.submodule_search_locations
+    return (spec.origin,) if folders is None else tuple(f"{folder}{os.sep}" for folder in folders)
+
+
+_INSTALLED = tuple(place for name in _MACHINERY for place in _installed(name))
 
 
 class SourceStacks:
@@ -185,7 +202,7 @@ def _judge(code: CodeType) -> int:
         return _STOP if code.co_name == _STEP_RUNNER else _SKIP
     if file.startswith(_TERMINAL_CELL):
         return _KEEP
-    if file.startswith("<") or _is_stdlib(file) or _MACHINERY.search(file):
+    if file.startswith("<") or _is_stdlib(file) or file.startswith(_INSTALLED):
         return _SKIP
     return _KEEP
 

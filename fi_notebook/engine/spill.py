@@ -110,7 +110,7 @@ class Spill:
             self._file.seek(0)
             shutil.copyfileobj(self._file, whole, 1 << 20)
         self.discard()
-        self._reader = safe_open(self.path, framework="pt").__enter__()
+        self._reader = safe_open(self.path, framework="pt")  # closed with the last that reads it
 
     def discard(self) -> None:
         """Remove the file beside it; a run that failed leaves nothing."""

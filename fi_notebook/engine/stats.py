@@ -26,11 +26,11 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from fi_notebook.core.stats import STATISTICS, TensorStats
 from fi_notebook.engine.storages import is_dense, is_readable
+from fi_notebook.faults.bits import dtype_name
 
 __all__ = [
     "EXACT",
     "Statistics",
-    "dtype_name",
     "euclidean_norm",
     "read_back",
     "summary",
@@ -52,11 +52,6 @@ _NARROW = (1e-15, 1e15)
 """Largest magnitudes between which float32 holds the squares of a piece and their sum."""
 
 _Row = tuple[float, ...]
-
-
-def dtype_name(dtype: torch.dtype) -> str:
-    """Name of a dtype without its prefix, such as ``bfloat16``."""
-    return str(dtype).removeprefix("torch.")
 
 
 class Statistics:

@@ -6,13 +6,13 @@
 
 Whole outputs while they fit; a view of one lies in its memory and takes none. When they
 no longer do, the largest give way first: of them stay a hash of all bits, which tells
-*whether* an output differs, and a sample of at least `SAMPLE` elements at fixed places,
+*whether* an output differs, and a sample of at most `SAMPLE` elements at fixed places,
 which tells *how far* by estimate. Where a budget does not even hold the samples, the hash
 alone stays, and the statistics of the trace beside it. Outputs that a person watches or
 strikes are always whole, on top of the budget.
 
 Limits: the budget is for outputs; copies of parameters, buffers, optimizer state and
-gradients come on top (`engine.replay.TrainingState`), and a trace says how many bytes.
+gradients come on top (`engine.training_state.TrainingState`), and a trace says how many bytes.
 """
 
 from __future__ import annotations
@@ -25,19 +25,25 @@ from typing import Any, NamedTuple
 
 import torch
 
+from fi_notebook.core.whole import is_whole
 from fi_notebook.engine.bits import position_hash
 from fi_notebook.engine.spill import Spill
 from fi_notebook.errors import SessionError
 
-__all__ = ["SAMPLE", "Kept", "SiteKey", "ValueStore", "budget_of", "size_of"]
+__all__ = ["SAMPLE", "Kept", "SiteKey", "ValueStore", "budget_of", "site_key", "size_of"]
 
 SAMPLE = 1 << 16
-"""How many elements at least are sampled of a tensor that is not kept whole."""
+"""How many elements at most are sampled of a tensor that is not kept whole."""
 
 _MOST = 2 << 30
 
 SiteKey = tuple[str, bool, int, int, int]
 """Identity of a site while it runs: op, counted, call, output, list index or -1."""
+
+
+def site_key(op: str, counted: bool, call: int, output: int, index: int | None) -> SiteKey:
+    """Identity of a site while it runs; the index is None where the output is no list."""
+    return (op, counted, call, output, -1 if index is None else index)
 
 
 class Base(NamedTuple):
@@ -153,7 +159,7 @@ class ValueStore:
             self._shrink_largest()
         if self.used + size <= self.budget:
             self.used += size
-            if tensor.numel() > SAMPLE:
+            if tensor.numel() > SAMPLE:  # a sample of fewer would free nothing
                 heapq.heappush(self._largest, (-size, len(self.kept), key))
             return Kept(row, copied(tensor), tensor.shape, tensor.dtype)
         if self._spill is not None:
@@ -228,9 +234,9 @@ def copied(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def sampled(tensor: torch.Tensor) -> torch.Tensor:
-    """Elements at fixed places, evenly spread in row-major order."""
+    """Elements at fixed places, evenly spread in row-major order: `SAMPLE` at most."""
     flat = tensor.detach().reshape(-1)
-    step = max(1, flat.numel() // SAMPLE)
+    step = max(1, -(-flat.numel() // SAMPLE))
     return flat[::step].clone()
 
 
@@ -245,7 +251,7 @@ def budget_of(memory: int | str) -> int:
     """
     if memory == "auto":
         return min(_available() // 4, _MOST)
-    if isinstance(memory, bool) or not isinstance(memory, int) or memory < 0:
+    if not is_whole(memory, 0):
         raise SessionError(f"memory is {memory!r}; expected a number of bytes from 0, or 'auto'")
     return memory
 

@@ -36,9 +36,9 @@ from fi_notebook.core.site import Site, Target
 from fi_notebook.engine.aim import Aim
 from fi_notebook.engine.intercept import OPTIMIZER, Call, Watch
 from fi_notebook.engine.outputs import schema_of, written
-from fi_notebook.engine.stats import dtype_name
 from fi_notebook.engine.storages import address_of, local_part, tensors_in
 from fi_notebook.errors import SiteError, did_you_mean
+from fi_notebook.faults.bits import dtype_name
 
 if TYPE_CHECKING:
     from fi_notebook.engine.inject import Striker

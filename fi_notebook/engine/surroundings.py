@@ -71,8 +71,11 @@ def _set_default_device(device: torch.device) -> None:
 _OF_THREAD = (
     _Setting(torch.is_grad_enabled, torch.set_grad_enabled),
     _Setting(torch.get_default_device, _set_default_device),
-    *_autocast("cpu"),
-    *_autocast("cuda"),
+    *(
+        setting
+        for device in torch._C._autocast_supported_devices()
+        for setting in _autocast(device)
+    ),
     _Setting(torch.is_autocast_cache_enabled, torch.set_autocast_cache_enabled),
     _Setting(np.geterr, lambda kinds: np.seterr(**kinds)),
 )

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import torch
 
+from fi_notebook.core.valueless import UNWRITTEN
 from fi_notebook.engine.outputs import outputs
 from fi_notebook.engine.tape import Tape, TapeCall
 from fi_notebook.engine.tape_recorder import plain_of, same_plain
 
 __all__ = ["verify"]
-
-_BARE = ("empty", "new_empty")
-"""Beginnings of the names of operators that give memory without values."""
 
 
 def verify(tape: Tape) -> str:
@@ -32,7 +30,7 @@ def verify(tape: Tape) -> str:
 def _repeats(tape: Tape, call: TapeCall) -> bool:
     if not call.reads or call.refusal or call.blind:
         return True
-    if call.func.overloadpacket.__name__.startswith(_BARE):
+    if call.func.overloadpacket.__name__ in UNWRITTEN:
         return True
     if call.outputs and all(site.alias for site in call.outputs) and not call.writes:
         return True

@@ -18,13 +18,14 @@ from typing import Any
 import torch
 from torch.optim import Optimizer
 
+from fi_notebook.core.valueless import MADE_LIKE
 from fi_notebook.engine.collectives import is_collective
 from fi_notebook.engine.intercept import Call, Interceptor, Watch
 from fi_notebook.engine.losses import Roots, loss_of
 from fi_notebook.engine.outputs import WORKSPACES, outputs, written
-from fi_notebook.engine.replay import Gradients, Setup, TrainingState, observed
+from fi_notebook.engine.replay import Gradients, Setup, observed
 from fi_notebook.engine.steps import StepClock
-from fi_notebook.engine.storages import StorageMap, is_readable, storage_of, tensors_in
+from fi_notebook.engine.storages import StorageMap, is_dense, is_readable, storage_of, tensors_in
 from fi_notebook.engine.tape import (
     Barrier,
     Look,
@@ -38,26 +39,9 @@ from fi_notebook.engine.tape import (
     slots_in,
 )
 from fi_notebook.engine.tracer import Recorder
+from fi_notebook.engine.training_state import TrainingState
 
 __all__ = ["plain_of", "record_tape", "same_plain"]
-
-BLIND = frozenset(
-    {
-        "empty_like",
-        "new_empty",
-        "new_empty_strided",
-        "zeros_like",
-        "new_zeros",
-        "ones_like",
-        "new_ones",
-        "full_like",
-        "new_full",
-        "rand_like",
-        "randn_like",
-        "randint_like",
-    }
-)
-"""Operators that read the shape of their input and none of its values."""
 
 MOVES_MEMORY = frozenset({"resize_", "resize_as_", "set_"})
 """Operators that give a tensor other memory."""
@@ -126,7 +110,7 @@ class TapeRecorder:
             outputs=tuple(sites),
             plain=plain_of(result),
             draws=None if self._state is None else (self._state, torch.get_rng_state()),
-            blind=call.op in BLIND,
+            blind=call.op in MADE_LIKE,
             workspaces=WORKSPACES.get(call.op, ()),
             refusal=_refusal(call),
             grad=torch.is_grad_enabled(),
@@ -165,7 +149,7 @@ class TapeRecorder:
         version = len(self.tape.versions[number]) - 1
         geometry = (tensor.dtype, tensor.size(), tensor.stride(), int(tensor.storage_offset()))
         golden = self.tape.versions[number][version].tensor(*geometry)
-        whole = tensor.nbytes == storage.nbytes() and _is_dense(tensor)
+        whole = tensor.nbytes == storage.nbytes() and is_dense(tensor)
         place = self._places.setdefault(geometry, len(self._places))
         return Slot(number, version, *geometry, place, golden, whole)
 
@@ -235,16 +219,6 @@ class TapeRecorder:
         if isinstance(value, dict):
             return {key: self._slotted(item, reads) for key, item in value.items()}
         return value
-
-
-def _is_dense(tensor: torch.Tensor) -> bool:
-    """Whether no two elements share memory and there is no gap between them."""
-    expected = 1
-    for stride, size in sorted(zip(tensor.stride(), tensor.size(), strict=True)):
-        if size != 1 and stride != expected:
-            return False
-        expected *= size
-    return True
 
 
 def _bytes_of(storage: torch.UntypedStorage) -> torch.Tensor:

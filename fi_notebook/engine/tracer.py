@@ -40,13 +40,14 @@ from fi_notebook.engine.outputs import (
     schema_of,
     written_by,
 )
-from fi_notebook.engine.stats import dtype_name, without_statistics
+from fi_notebook.engine.stats import without_statistics
 from fi_notebook.engine.storages import StorageMap, shape_of, tensors_in
-from fi_notebook.engine.store import Kept, SiteKey, ValueStore
+from fi_notebook.engine.store import Kept, SiteKey, ValueStore, site_key
 from fi_notebook.engine.unplaced import Unplaced
 from fi_notebook.engine.unwritten import Unwritten
+from fi_notebook.faults.bits import dtype_name
 
-__all__ = ["Recorder", "site_key"]
+__all__ = ["Recorder"]
 
 _FLAG = {name: 1 << bit for bit, name in enumerate(FLAGS)}
 _IN_PLACE, _VIEW = _FLAG["in place"], _FLAG["view"]
@@ -100,7 +101,7 @@ class Recorder:
         store: Where the outputs' values are kept, or None.
         golden: What was kept of the golden run, to measure against, or None.
         statistics: Whether the outputs are summarised.
-        progress: Called now and then with the number of calls made.
+        progress: Called before each call, with it; None tells nobody.
     """
 
     def __init__(
@@ -214,7 +215,7 @@ class Recorder:
         if self._looks.idle:
             return False
         return self._looks.look(
-            site_key(call, output),
+            site_key(call.op, call.counted, call.number, output.output, output.index),
             output,
             self._read,
             bare=by_chance or not final or output.output in fixed.workspaces,
@@ -354,12 +355,6 @@ def _flags(call: Call, made: list[Output]) -> int:
         if output.kind != FUNCTIONAL:
             flags |= _IN_PLACE if output.kind == IN_PLACE else _VIEW
     return flags
-
-
-def site_key(call: Call, output: Output) -> SiteKey:
-    """Identity of an output while it runs."""
-    index = -1 if output.index is None else output.index
-    return (call.op, call.counted, call.number, output.output, index)
 
 
 def _columns(

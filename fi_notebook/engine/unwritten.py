@@ -11,23 +11,14 @@ twice.
 
 from __future__ import annotations
 
+from fi_notebook.core.valueless import UNWRITTEN
 from fi_notebook.engine.outputs import FUNCTIONAL, IN_PLACE, Output
 from fi_notebook.engine.storages import StorageMap, storage_of
 
 __all__ = ["MAKES_MEMORY", "Unwritten"]
 
-MAKES_MEMORY = frozenset(
-    {
-        "empty",
-        "empty_like",
-        "empty_permuted",
-        "empty_strided",
-        "new_empty",
-        "new_empty_strided",
-        "resize_",
-    }
-)
-"""Operators that give memory as they find it."""
+MAKES_MEMORY = UNWRITTEN | {"resize_"}
+"""Operators that give memory as they find it, be it new or more of it."""
 
 
 class Unwritten:

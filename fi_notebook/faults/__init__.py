@@ -39,7 +39,7 @@ from fi_notebook.faults.registry import (
     unregister,
 )
 from fi_notebook.faults.seeds import comes_up, firing, generator
-from fi_notebook.faults.tensors import materialised, overlaps, refusal
+from fi_notebook.faults.tensors import materialised, overlaps, refusal, unreadable
 
 __all__ = [
     "REQUIRED",
@@ -77,6 +77,7 @@ __all__ = [
     "select_by_value",
     "select_matrix",
     "selections",
+    "unreadable",
     "unregister",
     "values",
     "wrong_data",

@@ -18,12 +18,11 @@ from collections.abc import Callable
 
 import torch
 
-from fi_notebook.faults.bits import bit_view, carrier_of, dtype_name, format_of, from_bits
+from fi_notebook.faults.bits import bit_view, carrier_of, format_of, from_bits
 
 __all__ = [
     "arithmetic",
     "by_part",
-    "finite_mask",
     "is_real",
     "magnitude",
     "narrow",
@@ -144,10 +143,3 @@ def random_patterns(values: torch.Tensor, generator: torch.Generator) -> torch.T
 def magnitude(values: torch.Tensor) -> torch.Tensor:
     """Absolute values, in a dtype that torch computes in."""
     return widened(values).abs()
-
-
-def finite_mask(values: torch.Tensor) -> torch.Tensor:
-    """Where values, or all parts of them, are finite."""
-    if not format_of(dtype_name(values.dtype)).inexact:
-        return torch.ones_like(values, dtype=torch.bool)
-    return torch.isfinite(widened(values))

@@ -11,11 +11,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import torch
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from fi_notebook.errors import FaultError
 from fi_notebook.faults.bits import bit_view, format_of, from_bits
 
-__all__ = ["coordinates", "materialised", "overlaps", "pieces", "put", "refusal", "take"]
+__all__ = [
+    "coordinates",
+    "materialised",
+    "overlaps",
+    "pieces",
+    "put",
+    "refusal",
+    "take",
+    "unreadable",
+]
 
 PIECE = 1 << 22
 """How many elements a pass over a large tensor holds at a time."""
@@ -30,15 +40,31 @@ def refusal(tensor: torch.Tensor) -> str:
     Returns:
         One plain clause; ``""`` where it can be struck.
     """
+    if reason := unreadable(tensor):
+        return reason
+    try:
+        format_of(tensor.dtype)
+    except FaultError as error:
+        return str(error)
+    return ""
+
+
+def unreadable(tensor: torch.Tensor) -> str:
+    """Why a tensor has no values of its own to strike, whatever their dtype, or ``""``.
+
+    Args:
+        tensor: The tensor.
+
+    Returns:
+        One plain clause; ``""`` where it has values.
+    """
+    if is_traceable_wrapper_subclass(tensor):
+        return f"a {type(tensor).__name__} wraps other tensors; strike those"
     if tensor.is_nested:
         return "nested tensors are not supported; strike the tensors they are made of"
     if tensor.layout != torch.strided:
         layout = str(tensor.layout).removeprefix("torch.")
         return f"layout {layout} is not supported; strike its values() or a dense tensor"
-    try:
-        format_of(tensor.dtype)
-    except FaultError as error:
-        return str(error)
     return "a tensor on the meta device has no values" if tensor.is_meta else ""
 
 

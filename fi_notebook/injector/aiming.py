@@ -10,6 +10,7 @@ chooses nothing is left out of the run, and the rest goes on.
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection
 from dataclasses import replace
 
 from fi_notebook.core.fault import Fault, FaultPlan
@@ -27,19 +28,26 @@ logger = logging.getLogger("fi_notebook")
 
 
 def aimed_at(plan: FaultPlan, table: ModuleTable) -> tuple[list[Fault], tuple[NotInjected, ...]]:
-    """The faults that can strike a model, and those that never can, with the reason."""
+    """The faults that can strike a model, and those that never can, with the reason.
+
+    Of one that is switched off nothing is said; it stays, where it could strike, so that how
+    often it fired is not forgotten.
+    """
     names = [*table.names, *table.parameters]
-    _report_unknown_modules(plan, names)
+    enabled = [fault for fault in plan if fault.enabled]
+    _report_unknown_modules([plan.modules or (), *(f.modules or () for f in enabled)], names)
     aimed, refused = [], []
     for fault in plan:
         fault = _with_known_modules(fault, names)
         try:
             arming.check_filters(fault, table.model)
         except (SiteError, FaultError) as error:
-            logger.error("%s: %s", fault.id, error)  # noqa: TRY400  (said, not raised)
-            refused.append(NotInjected(fault.id, str(error)))
+            if fault.enabled:
+                logger.error("%s: %s", fault.id, error)  # noqa: TRY400  (said, not raised)
+                refused.append(NotInjected(fault.id, str(error)))
         else:
-            _report_module_as_operator(fault, names)
+            if fault.enabled:
+                _report_module_as_operator(fault, names)
             aimed.append(fault)
     return aimed, tuple(refused)
 
@@ -51,8 +59,7 @@ def _report_module_as_operator(fault: Fault, names: list[str]) -> None:
         logger.error("%s: no operator %r%s", fault.id, target.op, hint)
 
 
-def _report_unknown_modules(plan: FaultPlan, names: list[str]) -> None:
-    filters = [plan.modules or (), *(fault.modules or () for fault in plan)]
+def _report_unknown_modules(filters: list[Collection[str]], names: list[str]) -> None:
     given = dict.fromkeys(pattern for patterns in filters for pattern in patterns)
     unknown = [pattern for pattern in given if not has_module(pattern, names)]
     if unknown:

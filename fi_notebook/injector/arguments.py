@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from torch import nn
 
 from fi_notebook.config.forms import VERBOSITIES
-from fi_notebook.engine.arguments import check_count, is_count
+from fi_notebook.core.whole import check_whole, is_whole
 from fi_notebook.errors import did_you_mean
 
 __all__ = ["Progress", "check_arguments"]
@@ -40,10 +40,10 @@ def check_arguments(
     if not isinstance(model, nn.Module):
         raise TypeError(f"model is {type(model).__name__}; expected a torch.nn.Module")
     if micro_batch_per_step is not None:
-        check_count("micro_batch_per_step", micro_batch_per_step, 1)
-    check_count("start_step", start_step, 0)
+        check_whole("micro_batch_per_step", micro_batch_per_step, 1)
+    check_whole("start_step", start_step, 0)
     if rank is not None:
-        check_count("rank", rank, 0)
+        check_whole("rank", rank, 0)
     if not isinstance(events, (str, os.PathLike, type(None))):
         raise TypeError(f"events is {type(events).__name__}; expected a path, or None")
     if verbosity is not None and verbosity not in VERBOSITIES:
@@ -75,12 +75,12 @@ class Progress(NamedTuple):
         if not {"next_step", "fired"} <= state.keys():
             raise ValueError(f"{what}got {sorted(map(str, state))}")
         step, fired = state["next_step"], state["fired"]
-        if not is_count(step, 0):
+        if not is_whole(step, 0):
             raise ValueError(f"{what}next_step is {step!r}, not a whole number from 0")
         if not isinstance(fired, Mapping):
             raise ValueError(f"{what}fired is {fired!r}, not a mapping")  # noqa: TRY004
         for fault, times in fired.items():
-            if not isinstance(fault, str) or not is_count(times, 0):
+            if not isinstance(fault, str) or not is_whole(times, 0):
                 raise ValueError(
                     f"{what}fired has {fault!r}: {times!r}; each is a fault's id and a whole "
                     "number from 0"

@@ -23,6 +23,7 @@ from torch import nn
 from torch.nn.modules.module import register_module_forward_pre_hook
 
 from fi_notebook.core.fault import FaultPlan
+from fi_notebook.core.imports import importing_from
 from fi_notebook.engine import attached
 from fi_notebook.errors import SessionError, did_you_mean
 from fi_notebook.injector.injector import Injector
@@ -57,16 +58,18 @@ def run_script(
     """
     waiting = _Attach(FaultPlan.load(config), model, options)
     handle = register_module_forward_pre_hook(waiting)
-    argv, path = sys.argv, list(sys.path)
+    attached.add(waiting)
+    argv = sys.argv
     sys.argv = [str(script), *args]
-    sys.path.insert(0, str(Path(script).resolve().parent))
     try:
-        runpy.run_path(str(script), run_name="__main__")
+        with importing_from(Path(script).resolve().parent):
+            runpy.run_path(str(script), run_name="__main__")
     except _NoSuchClassError as unknown:
         raise SessionError(str(unknown)) from None  # the script is not to blame
     finally:
         handle.remove()
-        sys.argv, sys.path[:] = argv, path
+        attached.discard(waiting)
+        sys.argv = argv
         if waiting.injector is not None:
             waiting.injector.close()
     if waiting.injector is None:
@@ -89,7 +92,6 @@ class _Attach:
         self._plan, self._model, self._options = plan, model, options
         self._classes: set[str] = set()
         self._looks = True
-        attached.add(self)
 
     def __call__(self, module: nn.Module, _inputs: Any) -> None:
         if self.injector is not None or not (self._looks and self._trains(module)):

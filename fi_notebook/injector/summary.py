@@ -39,7 +39,7 @@ def missed_steps(plan: FaultPlan, fired: Iterable[Fault], came: int) -> list[str
     """The steps that are listed and were not reached, though others were.
 
     Args:
-        plan: The plan; the steps that it only logs count as well.
+        plan: The plan; of one without faults the steps that it logs are asked for.
         fired: The faults that fired; the others have their own reason.
         came: The last step of the training.
     """

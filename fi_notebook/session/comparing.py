@@ -25,7 +25,8 @@ from fi_notebook.core.run import NO_LOSS, Comparison, Difference
 from fi_notebook.core.trace import Trace
 from fi_notebook.core.words import agreed, counted
 from fi_notebook.engine.measure import difference, differences, squared_distance
-from fi_notebook.engine.replay import Setup, StepResult, TrainingState
+from fi_notebook.engine.replay import Setup, StepResult
+from fi_notebook.engine.training_state import TrainingState
 from fi_notebook.session.ends import result_difference
 from fi_notebook.session.golden import settings
 

@@ -22,7 +22,7 @@ from fi_notebook.core.trace import Trace
 from fi_notebook.engine.arming import sites_of
 from fi_notebook.engine.replay import StepResult
 from fi_notebook.engine.spill import Spill
-from fi_notebook.engine.store import SiteKey, ValueStore, size_of
+from fi_notebook.engine.store import SiteKey, ValueStore, site_key, size_of
 
 __all__ = ["Keeping", "key_of"]
 
@@ -89,5 +89,4 @@ class Keeping:
 
 def key_of(site: Site) -> SiteKey:
     """Identity of a site while it runs."""
-    index = -1 if site.index is None else site.index
-    return (site.op, site.counted, site.call, site.output, index)
+    return site_key(site.op, site.counted, site.call, site.output, site.index)

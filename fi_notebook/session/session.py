@@ -29,12 +29,14 @@ from fi_notebook.analysis.tolerance import DEFAULT, Tolerance
 from fi_notebook.core.run import Run
 from fi_notebook.core.site import Site
 from fi_notebook.core.trace import Trace
+from fi_notebook.core.whole import check_whole
 from fi_notebook.core.words import counted
+from fi_notebook.engine.arguments import optimizers_of
 from fi_notebook.engine.intercept import Observer, Watch
 from fi_notebook.engine.replay import Setup, takes_step_number
 from fi_notebook.engine.source import SourceStacks
 from fi_notebook.engine.store import budget_of
-from fi_notebook.errors import SessionError, short
+from fi_notebook.errors import SessionError
 from fi_notebook.session.evaluation import Evaluate, check_evaluate
 from fi_notebook.session.events import Events, Listener
 from fi_notebook.session.golden import GoldenRun, record_golden
@@ -193,7 +195,7 @@ class Session(Planned):
             SessionError: The step is not repeatable, or another run is going on.
             SessionCancelled: `cancel` was called.
         """
-        _check_steps(steps)
+        check_whole("steps", steps, 1, SessionError)
         if evaluate is not None:
             check_evaluate(evaluate, self.model)
         golden = self._golden or self._traced()
@@ -227,7 +229,7 @@ class Session(Planned):
         """
         from fi_notebook.session.trials import Trials
 
-        _check_steps(steps)
+        check_whole("steps", steps, 1, SessionError)
         if evaluate is not None:
             check_evaluate(evaluate, self.model)
         return Trials(
@@ -321,27 +323,14 @@ class Session(Planned):
         return save_html(self, path)
 
 
-def _check_steps(steps: object) -> None:
-    """Refuse a number of steps that cannot be replayed."""
-    if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
-        raise SessionError(f"steps is {short(steps)}; expected a whole number from 1")
-
-
 def _checked(step: object, model: object, optimizer: Any) -> tuple[Optimizer, ...]:
     """The optimizers, where all arguments are what they should be."""
     if not callable(step):
         raise TypeError(f"step is {type(step).__name__}; expected a callable that runs one step")
     if not isinstance(model, nn.Module):
         raise TypeError(f"model is {type(model).__name__}; expected a torch.nn.Module")
-    if optimizer is None:
-        return ()
-    optimizers = tuple(optimizer) if isinstance(optimizer, Iterable) else (optimizer,)
+    optimizers = optimizers_of(optimizer, " (give schedulers and scalers as state=[…])")
     for each in optimizers:
-        if not isinstance(each, Optimizer):
-            raise TypeError(
-                f"optimizer holds {type(each).__name__}; expected torch optimizers "
-                "(give schedulers and scalers as state=[…])"
-            )
         _check_owned(each, model)
     return optimizers
 

@@ -27,7 +27,8 @@ from fi_notebook.core.site import Site, Target
 from fi_notebook.core.stats import STATISTICS
 from fi_notebook.core.steps import Steps
 from fi_notebook.core.watched import DRAWN, Alert, WatchedRun
-from fi_notebook.engine.arguments import check_count, optimizers_of
+from fi_notebook.core.whole import check_whole
+from fi_notebook.engine.arguments import optimizers_of
 from fi_notebook.engine.reading import Choice, Reading
 from fi_notebook.errors import SiteError
 from fi_notebook.watching.recording import Recordings
@@ -84,9 +85,9 @@ class Watching:
         """Attach to the training; nothing of the model itself is changed."""
         if not isinstance(model, nn.Module):
             raise TypeError(f"model is {type(model).__name__}; expected a torch.nn.Module")
-        check_count("start_step", start_step, 0)
+        check_whole("start_step", start_step, 0)
         if micro_batch_per_step is not None:
-            check_count("micro_batch_per_step", micro_batch_per_step, 1)
+            check_whole("micro_batch_per_step", micro_batch_per_step, 1)
         self.model = model
         self.choices = choices_of(sites, modules=modules, phases=phases)
         self._recordings = Recordings(_runs_of(golden))

@@ -84,6 +84,30 @@ def test_a_sample_that_missed_the_error_does_not_hide_it() -> None:
     assert compared.columns["max_abs"][4] == 100
 
 
+@pytest.mark.parametrize(
+    ("golden", "faulty", "sampled", "expected"),
+    [
+        (0, 5, 9, 5),  # golden has none: all that are there are new
+        (0, 5, 0, 5),
+        (0, 0, 3, 0),
+        (4, 6, 9, 6),  # at most those that are there
+        (4, 6, 0, 2),  # at least those that are more
+        (4, 6, 3, 3),
+    ],
+)
+def test_counts_of_a_sample_lie_within_what_statistics_tell(
+    golden: int, faulty: int, sampled: int, expected: int
+) -> None:
+    """New NaNs are as many as there are more, or up to all that are there."""
+    traces = digits_step(), digits_step()
+    for trace, count in zip(traces, (golden, faulty), strict=True):
+        trace.site_columns["nan"][4] = trace.site_columns["neginf"][4] = count
+    measures = {name: np.zeros(len(traces[0])) for name in ("equal", "exact")}
+    measures |= {name: np.full(len(traces[0]), sampled) for name in ("new_nan", "new_inf")}
+    columns = build(*traces, align(*traces), measures, loss=EQUAL_LOSS).columns
+    assert (columns["new_nan"][4], columns["new_inf"][4]) == (expected, expected)
+
+
 def test_the_hash_finds_what_statistics_cannot() -> None:
     """A row swap leaves every statistic as it was; only the hash of row 4 differs."""
     golden, faulty = digits_step(), digits_step()
@@ -125,9 +149,10 @@ def test_settings_that_differ_are_named() -> None:
     assert compare(golden, faulty).notes[2] == "the runs have other settings: threads 1 and 8"
 
 
-def test_memory_that_was_never_written_is_no_difference() -> None:
+@pytest.mark.parametrize("op", ["empty_like", "empty_permuted"])
+def test_memory_that_was_never_written_is_no_difference(op: str) -> None:
     """What ``empty_like`` gives is whatever lay there."""
-    golden, faulty = trace_of(Call("empty_like", "a")), trace_of(Call("empty_like", "a"))
+    golden, faulty = trace_of(Call(op, "a")), trace_of(Call(op, "a"))
     faulty.site_columns["hash"][0] += 1
     assert compare(golden, faulty).equal
 
@@ -143,9 +168,10 @@ def test_lone_sites_are_unequal_and_unmeasured() -> None:
     assert str(compared.first) == "relu*1:0"
 
 
-def test_lone_memory_outside_the_model_is_no_difference() -> None:
+@pytest.mark.parametrize("op", ["set_", "empty_permuted"])
+def test_lone_memory_outside_the_model_is_no_difference(op: str) -> None:
     """What a data loader's worker hands over in one run alone counts as equal."""
-    bare = Call("set_", phase="other")
+    bare = Call(op, phase="other")
     for golden, faulty in ((trace_of(bare), trace_of()), (trace_of(), trace_of(bare))):
         compared = compare(golden, faulty)
         assert compared.columns["equal"].tolist() == [True]

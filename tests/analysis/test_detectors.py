@@ -10,6 +10,7 @@ from fi_notebook.analysis import detectors
 from fi_notebook.analysis.compare import compare
 from fi_notebook.analysis.detectors import Alarm, Detection, Observed
 from fi_notebook.core.run import Comparison, StepRecord
+from fi_notebook.errors import FaultError
 from tests.records import steps
 from tests.traces import digits_step
 
@@ -97,11 +98,25 @@ def test_a_person_can_register_one() -> None:
 
     try:
         assert tried("own").alarms[0] == Alarm(0, "", 2.0, 1.0)
-        with pytest.raises(ValueError, match="there is a detector 'own' already"):
+        with pytest.raises(FaultError, match=r"'own' exists already; .*with replace=True"):
             detectors.register("own")(own)
+        detectors.register("own", replace=True)(lambda _observed: [])
+        assert tried("own").alarms == ()
     finally:
         detectors.unregister("own")
     assert "own" not in detectors.names()
+
+
+def test_what_is_not_a_persons_own_stays() -> None:
+    """It is neither replaced nor removed, and what is not there is named with the nearest."""
+    with pytest.raises(FaultError, match=r"'nan_guard' exists already; choose another name$"):
+        detectors.register("nan_guard", replace=True)(lambda _observed: [])
+    with pytest.raises(FaultError, match="'nan_guard' belongs to fi_notebook and cannot be rem"):
+        detectors.unregister("nan_guard")
+    with pytest.raises(FaultError, match="no detector 'nan_gard'; did you mean 'nan_guard'"):
+        detectors.unregister("nan_gard")
+    with pytest.raises(FaultError, match="detector name 'my own' is not a plain word"):
+        detectors.register("my own")(lambda _observed: [])
 
 
 def test_an_unknown_detector_is_refused_with_the_nearest() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -301,8 +302,8 @@ def test_figures_and_report_are_made(small: Campaign, tmp_path: Path) -> None:
 
 
 def test_a_campaign_comes_from_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`fi-notebook campaign` runs it, `fi-notebook replay` makes a row again."""
-    plan, journal = tmp_path / "plan.json", tmp_path / "j.jsonl"
+    """`fi-notebook campaign` runs it, `fi-notebook replay` makes a row again; no path stays."""
+    plan, journal, path = tmp_path / "plan.json", tmp_path / "j.jsonl", list(sys.path)
     plan.write_text(json.dumps({"make_session": QUICKSTART, "n": 12, "seed": 4, "sites": "relu"}))
     assert main(["campaign", str(plan), "--dry-run"]) == 0
     assert "12 injections" in capsys.readouterr().out
@@ -315,6 +316,7 @@ def test_a_campaign_comes_from_a_file(tmp_path: Path, capsys: pytest.CaptureFixt
     lines = journal.read_text().splitlines()
     journal.write_text("\n".join(lines).replace('"outcome":"', '"outcome":"not_'))
     assert main(["replay", f"{journal}:7"]) == 1
+    assert sys.path == path
 
 
 @pytest.mark.parametrize(

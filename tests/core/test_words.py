@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fi_notebook.core.words import agreed, among, counted
+from fi_notebook.core.words import agreed, among, counted, too_few
 
 
 @pytest.mark.parametrize(
@@ -27,3 +27,9 @@ from fi_notebook.core.words import agreed, among, counted
 def test_a_count_agrees_with_its_words(text: str, expected: str) -> None:
     """One is singular; none and many are plural; thousands have a comma."""
     assert text == expected
+
+
+@pytest.mark.parametrize(("made", "words"), [(0, "0 were"), (1, "1 was"), (3, "3 were")])
+def test_a_call_that_was_not_made_is_told_by_how_many_were(made: int, words: str) -> None:
+    """One was, several were."""
+    assert too_few(7, "relu", made) == f"asked for call 7 of relu, {words} made"

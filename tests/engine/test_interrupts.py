@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+import fi_notebook
 from fi_notebook import Session
 from fi_notebook.engine.interrupts import Interrupts
+from fi_notebook.engine.snapshot import Snapshot
 from fi_notebook.errors import SessionError
 from tests import models
 
@@ -116,6 +119,49 @@ def test_in_a_finalizer_it_waits_for_the_next_call() -> None:
     with pytest.raises(KeyboardInterrupt):
         run()
     assert done == ["the object is gone"]
+
+
+@pytest.mark.parametrize(
+    ("folder", "done"), [("fi_notebook", ["left"]), ("fi_notebook_runs", list[str]())]
+)
+def test_only_this_packages_own_code_makes_it_wait(folder: str, done: list[str]) -> None:
+    """A folder of a person's that begins with its name is left at once."""
+    interrupts, seen = Interrupts(), list[str]()
+    file = str(Path(fi_notebook.__file__).parents[1] / folder / "train.py")
+    names = {"press": _press, "seen": seen}
+    code = compile("press()\nseen.append('left')", file, "exec")
+
+    def run() -> None:
+        with interrupts, interrupts.let_through():
+            exec(code, names)
+            interrupts.check()
+
+    with pytest.raises(KeyboardInterrupt):
+        run()
+    assert seen == done
+
+
+@pytest.mark.parametrize("before", [None, signal.SIG_DFL, signal.SIG_IGN])
+def test_what_is_no_python_function_stays(before: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A handler of C's, the default (the process ends) and a signal that is ignored."""
+    changed: list[Any] = []
+    monkeypatch.setattr(signal, "getsignal", lambda _number: before)
+    monkeypatch.setattr(signal, "signal", lambda _number, handler: changed.append(handler))
+    model = models.mlp().model
+    with Interrupts():
+        Snapshot.take([model]).restore()
+    assert changed == []
+
+
+def test_it_waits_until_a_restore_is_whole() -> None:
+    """Pressed while one thing puts itself back, the next one still does; the handler is back."""
+    before, done = signal.getsignal(signal.SIGINT), list[str]()
+    snapshot = Snapshot.take([])
+    snapshot._calls += [_press, lambda: done.append("put back")]
+    with pytest.raises(KeyboardInterrupt):
+        snapshot.restore()
+    assert done == ["put back"]
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_other_threads_are_left_alone() -> None:

@@ -65,10 +65,28 @@ def test_only_what_was_asked_for() -> None:
     assert list(store.kept) == [key(1)]
 
 
-def test_a_sample_has_at_least_its_size_at_fixed_places() -> None:
-    """Of 2 * 65,536 - 1 elements all, of 2 * 65,536 every other one."""
-    assert sampled(torch.zeros(2 * SAMPLE - 1)).numel() == 2 * SAMPLE - 1
-    assert sampled(torch.zeros(2 * SAMPLE)).numel() == SAMPLE
+@pytest.mark.parametrize(
+    ("numel", "size"),
+    [
+        (SAMPLE, SAMPLE),
+        (SAMPLE + 1, SAMPLE // 2 + 1),
+        (100_000, 50_000),
+        (2 * SAMPLE, SAMPLE),
+        (2 * SAMPLE + 1, (2 * SAMPLE + 1) // 3),
+    ],
+)
+def test_a_sample_has_at_most_its_size_at_fixed_places(numel: int, size: int) -> None:
+    """All of 65,536 elements, every other one up to twice as many, every third beyond."""
+    assert sampled(torch.zeros(numel)).numel() == size
+
+
+def test_shrinking_frees_memory_whatever_the_size() -> None:
+    """Two of 100,000 and one of 90,000 float32 in 800,000 bytes: 50,000 twice and the last."""
+    store = ValueStore(800_000)
+    for n, numel in enumerate((100_000, 100_000, 90_000)):
+        store.add(key(n), n, torch.zeros(numel))
+    assert store.used == 2 * 200_000 + 360_000
+    assert [store.kept[key(n)].exact for n in range(3)] == [False, False, True]
 
 
 def test_a_hash_alone_tells_whether_and_a_sample_how_far() -> None:
@@ -87,6 +105,20 @@ def test_a_hash_alone_tells_whether_and_a_sample_how_far() -> None:
         else:
             assert found.relative_l2 == pytest.approx(expected)
             assert found.changed == LARGE.numel() - 3  # of the sample all but the 0: times 3
+
+
+def test_every_count_of_a_sample_is_of_the_whole_tensor() -> None:
+    """Of 3 * 65,536 elements every third is seen: a third of each kind stands for all of it."""
+    golden = torch.ones(3 * SAMPLE)
+    faulty = golden.clone()
+    faulty[: 3 * 100] = -1.0
+    faulty[3 * 100 : 3 * 150] = torch.nan
+    faulty[3 * 150 : 3 * 170] = torch.inf
+    store = ValueStore(SAMPLE * 4)
+    store.add(key(1), 0, golden)
+    found = compare_kept(store.kept[key(1)], faulty)
+    assert (found.exact, found.numel, found.changed) == (False, 3 * SAMPLE, 3 * 170)
+    assert (found.sign_flips, found.new_nan, found.new_inf) == (300, 150, 60)
 
 
 def test_spilled_tensors_are_exact(tmp_path: Path) -> None:

@@ -54,6 +54,14 @@ CHANGES: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
         lambda: torch.set_autocast_dtype("cpu", torch.float16),
         lambda: torch.get_autocast_dtype("cpu"),
     ),
+    "autocast of xpu": (
+        lambda: torch.set_autocast_enabled("xpu", True),
+        lambda: torch.is_autocast_enabled("xpu"),
+    ),
+    "autocast dtype of mps": (
+        lambda: torch.set_autocast_dtype("mps", torch.bfloat16),
+        lambda: torch.get_autocast_dtype("mps"),
+    ),
     "grad mode": (lambda: torch.set_grad_enabled(False), torch.is_grad_enabled),
     "threads": (
         lambda: torch.set_num_threads(torch.get_num_threads() + 1),

@@ -359,12 +359,39 @@ def test_a_step_that_never_comes_is_reported(caplog: pytest.LogCaptureFixture) -
     assert "training came to step 2" in injector.report()
 
 
+def test_a_fault_that_is_switched_off_keeps_its_count() -> None:
+    """Resumed without it, and saved again, it has fired as often as before."""
+    model = models.mlp().model
+    with Injector(_first_addmm(enabled=False), model=model) as injector:
+        injector.load_state_dict({"next_step": 2, "fired": {"f1": 3}})
+        assert injector.state_dict() == {"next_step": 2, "fired": {"f1": 3}}
+
+
 def test_a_model_that_is_never_trained_is_reported() -> None:
     """Without a step nothing is said of the target: whether it has a place shows in a step."""
     case = models.mlp()
     with Injector(_first_addmm(), model=case.model) as injector:
         (missed,) = injector.not_injected
     assert missed.reason == "no step came: the model had no training forward"
+
+
+@pytest.mark.parametrize(
+    ("steps", "reason"),
+    [
+        (None, "no step came: the model had no training forward"),
+        ("2-", "no step came: the model had no training forward"),
+        ("1-3", "step 1-3 was before step 5, where training was resumed"),
+    ],
+)
+def test_a_resumed_training_without_a_step_has_passed_only_steps_that_end(
+    steps: str | None, reason: str
+) -> None:
+    """Steps without an end were to come still."""
+    case = models.mlp()
+    config = _first_addmm() if steps is None else _first_addmm(steps=steps)
+    with Injector(config, model=case.model, start_step=5) as injector:
+        (missed,) = injector.not_injected
+    assert missed.reason == reason
 
 
 def test_a_model_that_trains_in_evaluation_mode_is_told_so(

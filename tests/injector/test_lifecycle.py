@@ -38,6 +38,28 @@ def test_a_plan_may_be_a_path_a_mapping_or_a_plan(form: str, tmp_path: Path) -> 
     assert sites(injector) == [("relu*2:0", 0)]
 
 
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {"target": "relu*2:0", "modules": ["nowhere"]},
+        {"target": "param:nowhere.weight"},
+        {"target": "nowhere"},
+    ],
+)
+def test_nothing_is_said_of_a_fault_that_is_switched_off(
+    fault: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Switched on it is logged and listed, whatever is wrong with it."""
+    case = models.mlp()
+    for enabled in (True, False):
+        caplog.clear()
+        config = plan(model="zero", enabled=enabled, **fault)
+        with Injector(config, model=case.model) as injector:
+            case.step()
+        assert bool(injector.not_injected) is enabled
+        assert bool([r for r in caplog.records if "nowhere" in r.getMessage()]) is enabled
+
+
 def test_close_ends_it() -> None:
     """After close() steps are not struck, hooks and mode are gone, and it may be repeated."""
     before = leaks.state()

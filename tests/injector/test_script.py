@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from fi_notebook.engine import attached
 from fi_notebook.errors import SessionError
 from fi_notebook.injector import run_script
 from tests.injector.forks import run_scripts
@@ -60,6 +61,17 @@ def test_a_class_that_does_not_exist_ends_the_script_before_it_trains(
     with pytest.raises(SessionError, match=r"no class 'Studnt' of a module; did you mean 'Student"):
         run_script(config, SCRIPT, ["3"], model="Studnt")
     assert capsys.readouterr().out == ""
+
+
+def test_a_script_that_trained_nothing_leaves_nothing_attached(tmp_path: Path) -> None:
+    """The error, which holds the run's frames, included."""
+    script = tmp_path / "idle.py"
+    script.write_text("import sys; sys.path.append('elsewhere')")
+    before, argv, path = set(attached._attached), list(sys.argv), list(sys.path)
+    with pytest.raises(SessionError, match="no module trained at all") as error:
+        run_script(_written(plan("addmm*1:0", "zero")), script)
+    assert error.tb is not None
+    assert (set(attached._attached), sys.argv, sys.path) == (before, argv, path)
 
 
 def test_a_bad_plan_is_found_before_the_script_runs(capsys: pytest.CaptureFixture[str]) -> None:

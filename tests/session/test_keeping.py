@@ -84,7 +84,7 @@ def test_struck_and_watched_sites_are_exact_whatever_the_budget() -> None:
 
 
 def test_a_sample_says_how_far_where_the_budget_holds_no_more() -> None:
-    """Of 200,000 elements 66,667 are sampled, every third from the first on."""
+    """Of 200,000 elements 50,000 are sampled, every fourth from the first on."""
     model = torch.nn.Linear(200, 1000)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     x = torch.randn(200, 200)
@@ -96,12 +96,12 @@ def test_a_sample_says_how_far_where_the_budget_holds_no_more() -> None:
         optimizer.step()
         return loss.detach()
 
-    explored = fi.Session(step, model=model, optimizer=optimizer, memory=4_000_000)
+    explored = fi.Session(step, model=model, optimizer=optimizer, memory=2_700_000)
     trace = explored.trace()
     kept = trace.info["memory"]
     assert kept["sampled"] > 0
     assert kept["hashed"] == 0
-    assert kept["used"] <= 4_000_000
+    assert kept["used"] <= 2_700_000
     explored.arm("addmm*1:0", "scale", factor=1.5)
     run = explored.replay()
     compared = run.comparison

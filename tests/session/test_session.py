@@ -216,7 +216,10 @@ def test_a_step_that_takes_its_number_is_given_it(net: Net) -> None:
     [
         ({"step": 3}, "step is int; expected a callable"),
         ({"model": "net"}, "model is str; expected a torch.nn.Module"),
-        ({"optimizer": "sgd"}, "optimizer holds str; expected torch optimizers"),
+        (
+            {"optimizer": "sgd"},
+            "optimizer is 'sgd'; expected a torch optimizer, or several, or None",
+        ),
         ({"optimizer": [nn.Linear(1, 1)]}, "optimizer holds Linear"),
     ],
 )

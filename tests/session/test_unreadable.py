@@ -77,7 +77,7 @@ def test_what_cannot_be_read_is_a_site_without_statistics(
     assert session.replay().injections
     session.disarm()
     session.arm(site, "zero")
-    assert "cannot be struck" in session.replay().outcome.reason
+    assert "zero cannot strike this tensor: " in session.replay().outcome.reason
 
 
 def test_what_shares_a_byte_with_another_is_refused_when_armed() -> None:

@@ -204,13 +204,14 @@ class TestSaying:
             Watching(models.mlp(seed=1).model, "relu", golden={})
 
     def test_what_was_never_met_is_told(self) -> None:
-        """Asked for the ninth relu of two, and for an operator that is not called."""
+        """The ninth relu of two, the second loss of one, and an operator that is not called."""
         case = models.mlp(seed=1)
-        with Watching(case.model, ["relu*9:0", "tanh", "relu*1:0"]) as watch:
+        with Watching(case.model, ["relu*9:0", "tanh", "relu*1:0", "mse_loss*2:0"]) as watch:
             case.step()
         assert watch.unread == {
             "relu*9:0": "asked for call 9 of relu, 2 were made",
             "tanh": "no call of 'tanh' was made",
+            "mse_loss*2:0": "asked for call 2 of mse_loss, 1 was made",
         }
         assert "relu*9:0 was not read: asked for call 9 of relu" in watch.text()
 
