@@ -74,7 +74,7 @@ class TestNbclient:
         assert set(output.data) == {"text/html", "text/plain"}
         page = html(ran.cells[1])
         assert "Static result of fi_notebook: run the cell again for the live view." in page
-        assert "nan_immediate" in page
+        assert "nan immediate" in page
         assert "relu*1:0" in page
         assert "<summary>" in page
 
@@ -96,7 +96,7 @@ class TestNbconvert:
     def test_it_shows_tree_plan_and_result(self, ran: Any) -> None:
         """The explorer's snapshot and the watch's table."""
         page, _ = HTMLExporter().from_notebook_node(ran)
-        for text in ("nan_immediate", "relu*1:0", "up to step 14", "<polyline", "set(value=nan)"):
+        for text in ("nan immediate", "relu*1:0", "up to step 14", "<polyline", "set(value=nan)"):
             assert text in page
 
     def test_it_runs_what_it_is_given(self, tmp_path: Path) -> None:

@@ -125,7 +125,8 @@ def test_saved_it_tells_its_story_without_a_kernel(
     explorer.arm("bitflip", [0, 3, 0, 0], bit=30)
     explorer.replay()
     ((index, *_, bits),) = explorer.changed_elements()
-    lab.wait_output(1, "bit for bit" if explorer.outcome == "masked_exact" else explorer.outcome)
+    named = explorer.outcome.replace("_", " ")
+    lab.wait_output(1, "bit for bit" if named == "masked exact" else named)
     lab.execute("docmanager:save")
 
     path = server.notebooks / lab.name
