@@ -24,13 +24,11 @@ from __future__ import annotations
 
 import atexit
 import logging
-import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-import torch
 from torch import nn
 from torch.optim import Optimizer
 
@@ -43,6 +41,7 @@ from fi_notebook.engine.inject import Striker
 from fi_notebook.engine.intercept import Observer, Watch
 from fi_notebook.engine.source import SourceStacks
 from fi_notebook.engine.steps import StepClock
+from fi_notebook.engine.world import process_rank
 from fi_notebook.injector.aiming import aimed_at
 from fi_notebook.injector.arguments import Progress, check_arguments
 from fi_notebook.injector.events import EventFile
@@ -237,8 +236,4 @@ class Injector:
 
     @property
     def _rank(self) -> int:
-        if self._given_rank is not None:
-            return self._given_rank
-        if torch.distributed.is_available() and torch.distributed.is_initialized():
-            return torch.distributed.get_rank()
-        return int(os.environ.get("RANK", "0"))
+        return process_rank() if self._given_rank is None else self._given_rank

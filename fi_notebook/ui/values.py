@@ -21,6 +21,7 @@ from fi_notebook import faults
 from fi_notebook.core.fault import Fault
 from fi_notebook.core.injection import ElementChange
 from fi_notebook.core.site import Site
+from fi_notebook.engine.world import process_rank
 
 __all__ = [
     "COLUMNS",
@@ -135,7 +136,7 @@ def preview(tensor: torch.Tensor, fault: Fault, site: Site) -> dict[str, Any]:
     if faults.get(fault.model).kind != "value":
         return {"note": f"{fault.model} needs the running call; press Replay to see what it does"}
     step = next(iter(fault.steps), 0)
-    identity = (fault.id, 0, step, site.op, site.call, site.output, site.index)
+    identity = (fault.id, process_rank(), step, site.op, site.call, site.output, site.index)
     draws = faults.generator(fault.seed, *identity, device=tensor.device)
     corruption = faults.corrupt(tensor, fault.model, fault.parameters, fault.elements, draws)
     changes = corruption.changes(tuple(tensor.shape), limit=_MARKED)

@@ -353,7 +353,45 @@ def traced(rank: int, size: int) -> Any:
         "losses": [run.golden[0].loss, run.faulty[0].loss],
         "noise": run.noise is None or run.noise.equal,
         "struck": [str(i.site) for i in run.injections],
+        "outcome": str(run.outcome),
     }
+
+
+def replayed(rank: int, size: int, faults: list[Plan]) -> Any:
+    """A session's replay of each fault, at an all-reduce of eight elements that nothing reads."""
+    model, x = _ones_model()
+
+    def step() -> Tensor:
+        out = model(x).sum()
+        dist.all_reduce(torch.full((8,), rank + 1.0))
+        out.backward()
+        return out
+
+    session = Session(step, model=model)
+    session.trace()
+    told = []
+    for fault in faults:
+        given = dict(fault)
+        armed = session.arm("c10d::allreduce_*1", given.pop("model"), **given)
+        run = session.replay()
+        told.append(
+            {
+                "struck": [[i.rank, *(e.index for e in i.elements)] for i in run.injections],
+                "outcome": str(run.outcome),
+            }
+        )
+        session.disarm(armed.id)
+    return told
+
+
+def trained_once(rank: int, size: int, plan: Plan) -> Any:
+    """The step of `replayed` under an injector: where each fault struck."""
+    model, x = _ones_model()
+    with Injector(plan, model=model) as injector:
+        out = model(x).sum()
+        dist.all_reduce(torch.full((8,), rank + 1.0))
+        out.backward()
+    return [[i.rank, *(e.index for e in i.elements)] for i in injector.injections]
 
 
 def coalesced(rank: int, size: int, plan: Plan) -> Any:
