@@ -44,6 +44,7 @@ class Aim:
         watch: What names the calls.
         rank: Rank of this process.
         fired: How many times it fired.
+        waiting: How many more times it will, as soon as a call takes what it strikes.
         reached: Highest number that a call of its operator had in a due step.
         first_step: The step at which training begins, or is resumed.
         last_step: The last step that was seen, -1 before the first.
@@ -61,6 +62,7 @@ class Aim:
     watch: Watch
     rank: int = 0
     fired: int = 0
+    waiting: int = 0
     reached: int = 0
     first_step: int = 0
     last_step: int = -1
@@ -97,7 +99,7 @@ class Aim:
     def armed(self) -> bool:
         """Whether it may still fire on this rank."""
         fault = self.fault
-        left = fault.times is None or self.fired < fault.times
+        left = fault.times is None or self.fired + self.waiting < fault.times
         return fault.enabled and self.is_of_this_rank and left
 
     def due(self, step: int) -> bool:

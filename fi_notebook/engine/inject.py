@@ -99,8 +99,18 @@ class Striker:
         return any(aim.due(step) for aim in self.aims)
 
     def looks(self, step: int) -> bool:
-        """Whether the calls of a step must be seen: a fault is due, or learns what was before."""
-        return any(aim.looks(step) for aim in self.aims)
+        """Whether the calls of a step must be seen.
+
+        A fault is due, learns what was before, or waits for a call that takes what it strikes.
+        """
+        return self.ranks.waits or any(aim.looks(step) for aim in self.aims)
+
+    def begin_step(self, step: int, rank: int) -> None:
+        """A step begins, on a rank that may be known only now."""
+        self.rank = rank
+        for aim in self.aims:
+            aim.rank, aim.last_step = rank, max(aim.last_step, step)
+        self.ranks.begin_step(step)
 
     def count(self, fired: Mapping[str, int]) -> None:
         """Take into account how many times each fault fired before."""

@@ -18,6 +18,7 @@ import torch
 from fi_notebook.engine.collectives import COLLECTIVES, WAIT
 
 __all__ = [
+    "BLIND",
     "MUTATES_ANYWAY",
     "WORKSPACES",
     "Output",
@@ -54,6 +55,24 @@ WORKSPACES = {
     "_batch_norm_with_update": (3,),
 }
 """Outputs that are a kernel's own memory: no values, and not the same twice."""
+
+BLIND = frozenset(
+    {
+        "empty_like",
+        "new_empty",
+        "new_empty_strided",
+        "zeros_like",
+        "new_zeros",
+        "ones_like",
+        "new_ones",
+        "full_like",
+        "new_full",
+        "rand_like",
+        "randn_like",
+        "randint_like",
+    }
+)
+"""Operators that read the shape of their input and none of its values."""
 
 FUNCTIONAL, IN_PLACE, VIEW = "functional", "in place", "view"
 

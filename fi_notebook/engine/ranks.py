@@ -6,15 +6,19 @@
 
 A contribution is written where it lies if the collective overwrites it anyway, else the
 call gets a corrupted copy. What cannot be waited on (``recv_``, a coalescing group) is
-struck just before the first later call that reads it.
+struck just before the first later call that takes it, a collective included, in its step
+or in the one after.
 
 Limits: a buffer that is read without a call (``tensor.numpy()``, ``tolist()``) is read
-before it is struck; such a fault is reported as not injected.
+before it is struck. A fault whose buffer no call takes by the end of the step after its own
+is given up, and reported as not injected; in a session, by the end of its own.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -25,9 +29,9 @@ from fi_notebook.core.words import counted
 from fi_notebook.engine.aim import Aim
 from fi_notebook.engine.collectives import (
     COLLECTIVES,
+    WAIT,
     Group,
     contributed,
-    is_collective,
     named_arguments,
     neutral,
     reduced,
@@ -37,7 +41,7 @@ from fi_notebook.engine.collectives import (
 )
 from fi_notebook.engine.intercept import Call
 from fi_notebook.engine.memory import Memory, copied
-from fi_notebook.engine.outputs import VIEW, Output, schema_of
+from fi_notebook.engine.outputs import BLIND, VIEW, Output, schema_of
 from fi_notebook.engine.storages import storage_of, tensors_in
 from fi_notebook.errors import FaultError
 from fi_notebook.faults.tensors import take
@@ -47,8 +51,30 @@ if TYPE_CHECKING:
 
 __all__ = ["RankStriker", "moved"]
 
+logger = logging.getLogger("fi_notebook")
+
 CONTRIBUTION = "contribution"
-_WAITING = "{} is struck when a call first reads its buffer, and none did"
+_WAITING = "{} is struck when a call first takes its buffer, and none did"
+
+
+@dataclass(frozen=True, eq=False)
+class _Late:
+    """An output that is struck when a call first takes it.
+
+    Attributes:
+        aim: The fault.
+        call: The call that gives it.
+        output: The output.
+    """
+
+    aim: Aim
+    call: Call
+    output: Output
+
+    @property
+    def name(self) -> str:
+        """The call, as a target names it."""
+        return f"{self.call.op}*{self.call.number}"
 
 
 class RankStriker:
@@ -62,7 +88,7 @@ class RankStriker:
         """Start with nothing pending."""
         self._striker = striker
         self._memory = Memory()
-        self._late: list[tuple[Aim, Call, Output]] = []
+        self._late: list[_Late] = []
         self._given: list[torch.Tensor] = []
 
     def before(self, call: Call, aims: Sequence[Aim]) -> None:
@@ -187,27 +213,40 @@ class RankStriker:
         return moved(output.tensor, other, aim.fault.elements, generator)
 
     def later(self, aim: Aim, call: Call, output: Output) -> None:
-        """Strike an output when a call first reads it."""
-        self._late = [
-            one
-            for one in self._late
-            if one[0] is not aim or not _overlap(one[2].tensor, output.tensor)
-        ]
-        self._late.append((aim, call, output))
-        aim.refusal = _WAITING.format(f"{call.op}*{call.number}")
+        """Strike an output when a call first takes it."""
+        late = _Late(aim, call, output)
+        self._late.append(late)
+        aim.waiting += 1
+        aim.refusal = _WAITING.format(late.name)
+
+    @property
+    def waits(self) -> bool:
+        """Whether anything is to be struck that no call has taken yet."""
+        return bool(self._late)
 
     def settle(self, call: Call) -> None:
-        """Strike what a call is about to read and what could not be struck before."""
-        if not self._late or is_collective(call.op) or _only_looks(call):
+        """Strike what a call is about to take and what could not be struck before."""
+        if not self._late or _only_looks(call):
             return
-        read = tensors_in((*call.args, *call.kwargs.values()))
-        for one in list(self._late):
-            aim, origin, output = one
-            if any(_overlap(output.tensor, tensor) for tensor in read):
-                self._late.remove(one)
-                aim.refusal = ""
-                corrupt = partial(self._striker.corruption, aim.fault, origin, output)
-                self._striker.strike_output(aim, origin, output, corrupt)
+        taken = tensors_in((*call.args, *call.kwargs.values()))
+        due = [o for o in self._late if any(_overlap(o.output.tensor, each) for each in taken)]
+        for one in self._forget(due):
+            one.aim.refusal = ""
+            corrupt = partial(self._striker.corruption, one.aim.fault, one.call, one.output)
+            self._striker.strike_output(one.aim, one.call, one.output, corrupt)
+
+    def begin_step(self, step: int) -> None:
+        """Give up what no call took in its own step, nor in the one after."""
+        for one in self._forget([one for one in self._late if one.call.step < step - 1]):
+            one.aim.refusal = f"{_WAITING.format(one.name)} by the end of step {step - 1}"
+            logger.warning("%s did not strike: %s", one.aim.fault.id, one.aim.refusal)
+
+    def _forget(self, late: Sequence[_Late]) -> Sequence[_Late]:
+        """Wait for some no longer."""
+        self._late = [one for one in self._late if one not in late]
+        for one in late:
+            one.aim.waiting -= 1
+        return late
 
 
 def gives(aim: Aim, call: Call) -> bool:
@@ -242,9 +281,10 @@ def _twice(name: str, tensor: torch.Tensor, op: str) -> torch.Tensor:
 
 
 def _only_looks(call: Call) -> bool:
-    """Whether a call makes views and reads nothing."""
+    """Whether a call makes views, reads shapes or waits: it reads no value."""
     kinds = schema_of(call.func).kinds
-    return bool(kinds) and all(kind == VIEW for kind in kinds)
+    views = bool(kinds) and all(kind == VIEW for kind in kinds)
+    return views or call.op == WAIT or call.op in BLIND
 
 
 def _overlap(one: torch.Tensor, other: torch.Tensor) -> bool:

@@ -21,7 +21,7 @@ from torch.optim import Optimizer
 from fi_notebook.engine.collectives import is_collective
 from fi_notebook.engine.intercept import Call, Interceptor, Watch
 from fi_notebook.engine.losses import Roots, loss_of
-from fi_notebook.engine.outputs import WORKSPACES, outputs, written
+from fi_notebook.engine.outputs import BLIND, WORKSPACES, outputs, written
 from fi_notebook.engine.replay import Gradients, Setup, TrainingState, observed
 from fi_notebook.engine.steps import StepClock
 from fi_notebook.engine.storages import StorageMap, is_readable, storage_of, tensors_in
@@ -40,24 +40,6 @@ from fi_notebook.engine.tape import (
 from fi_notebook.engine.tracer import Recorder
 
 __all__ = ["plain_of", "record_tape", "same_plain"]
-
-BLIND = frozenset(
-    {
-        "empty_like",
-        "new_empty",
-        "new_empty_strided",
-        "zeros_like",
-        "new_zeros",
-        "ones_like",
-        "new_ones",
-        "full_like",
-        "new_full",
-        "rand_like",
-        "randn_like",
-        "randint_like",
-    }
-)
-"""Operators that read the shape of their input and none of its values."""
 
 MOVES_MEMORY = frozenset({"resize_", "resize_as_", "set_"})
 """Operators that give a tensor other memory."""

@@ -219,10 +219,7 @@ class Injector:
 
     def _begin_step(self, step: int) -> None:
         """A step begins."""
-        self._striker.rank = self._rank
-        for aim in self._striker.aims:
-            aim.rank = self._striker.rank
-            aim.last_step = max(aim.last_step, step)
+        self._striker.begin_step(step, self._rank)
         if self._is_seen(step):
             self._log.begin_step(step, listed=self._striker.due(step) or self._log.lists(step))
 

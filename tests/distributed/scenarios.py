@@ -432,3 +432,56 @@ def unread(rank: int, size: int, plan: Plan) -> Any:
         else:
             dist.recv(value, 1)
     return {"got": value.tolist(), **_told(injector)}
+
+
+def passed_on(rank: int, size: int, plan: Plan, how: str) -> Any:
+    """Rank 0 sends (5, 7) to rank 1, which does something with the buffer before it reads it."""
+    model, x = _ones_model()
+    buffer = torch.ones(2)
+    with Injector(plan, model=model) as injector:
+        model(x)
+        if rank == 0:
+            dist.send(torch.tensor([5.0, 7.0]), 1)
+        else:
+            work = distributed.irecv(buffer, 0)
+            if how == "shape":
+                torch.zeros_like(buffer)
+            work.wait()
+        if how == "send":
+            dist.send(buffer, 0) if rank else dist.recv(buffer, 1)
+        if how == "all_reduce":
+            dist.all_reduce(buffer)
+        if how == "receive":
+            dist.recv(buffer, 0) if rank else dist.send(torch.tensor([1.0, 2.0]), 1)
+        got = buffer * 1
+    return {"got": got.tolist(), **_told(injector)}
+
+
+def received_late(rank: int, size: int, plan: Plan, sent_in: list[int], read_in: list[int]) -> Any:
+    """Rank 0 sends step + 1 at the end of some steps; rank 1 reads after the forward of some."""
+    model, x = _ones_model()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    buffer, seen = torch.zeros(1), []
+    with Injector(plan, model=model) as injector:
+        for step in range(4):
+            loss = model(x).sum()
+            if rank == 1 and step in read_in:
+                seen.append((buffer * 1).item())
+            loss.backward()
+            if step in sent_in:
+                dist.recv(buffer, 0) if rank else dist.send(torch.tensor([step + 1.0]), 1)
+            optimizer.step()
+            optimizer.zero_grad()
+    return {"seen": seen, **_told(injector)}
+
+
+def received_twice(rank: int, size: int, plan: Plan) -> Any:
+    """Rank 1 receives 5 and 7 from rank 0, and then reads both."""
+    model, x = _ones_model()
+    buffers = _each(0.0, 0.0)
+    with Injector(plan, model=model) as injector:
+        model(x)
+        for buffer, value in zip(buffers, _each(5.0, 7.0), strict=True):
+            dist.recv(buffer, 0) if rank else dist.send(value, 1)
+        got = torch.cat(buffers)
+    return {"got": got.tolist(), **_told(injector)}
