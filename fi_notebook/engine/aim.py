@@ -108,8 +108,27 @@ class Aim:
 
     def looks(self, step: int) -> bool:
         """Whether it must see a step: it strikes there, or learns what the next one needs."""
-        learns = "previous" in self.needs or self.fault.model == "stale_buffer"
-        return self.due(step) or (learns and self.due(step + 1))
+        return self.due(step) or self.asks(step) or (self._has_past and self.due(step + 1))
+
+    def asks(self, step: int) -> bool:
+        """Whether the ranks of a group ask each other in a step which calls are meant.
+
+        All of them do or none: how often it fired, which may differ, does not matter.
+        """
+        fault = self.fault
+        return fault.model == "wrong_reduction" and fault.enabled and step in fault.steps
+
+    def learns(self, call: Call) -> bool:
+        """Whether it must know later what a call gave, or was given."""
+        return (
+            self._has_past
+            and self.fault.target.counted == call.counted
+            and not (self._outside(call))
+        )
+
+    @property
+    def _has_past(self) -> bool:
+        return "previous" in self.needs or self.fault.model == "stale_buffer"
 
     def at(self, call: Call) -> bool:
         """Whether it chooses a call; outputs are chosen by `takes`."""
@@ -134,10 +153,6 @@ class Aim:
             return False
         self.refusal = f"{call.op}*{call.number} was {LATE}"
         return True
-
-    def in_filters(self, call: Call) -> bool:
-        """Whether a call is in the fault's modules, lines and phases, whatever its operator."""
-        return not self._outside(call)
 
     def _outside(self, call: Call) -> str:
         """Which of the fault's filters a call is outside of, or ``""``."""

@@ -28,7 +28,7 @@ from fi_notebook.core.injection import NO_ELEMENT, Injection, NotInjected
 from fi_notebook.core.site import PHASES, Site
 from fi_notebook.core.stats import TensorStats
 from fi_notebook.engine.aim import Aim
-from fi_notebook.engine.collectives import is_collective, is_final, settled
+from fi_notebook.engine.collectives import is_collective, settled
 from fi_notebook.engine.intercept import OPTIMIZER, OTHER, Call, Watch
 from fi_notebook.engine.memory import OF_THE_CALL, Memory, copied
 from fi_notebook.engine.outputs import (
@@ -144,16 +144,19 @@ class Striker:
         if aims is None:
             return result
         moves = is_collective(call.op)
-        chosen = [aim for aim in aims if not (moves and gives(aim, call)) and aim.at(call)]
-        if moves and not chosen and not any("previous" in aim.needs for aim in aims):
-            return result
-        final = not moves or is_final(call.op, result)
-        given = _given(aims, call, result) if final else []
-        for aim in chosen:
-            result = self._strike_chosen(aim, call, result, final=final)
+        aims = [aim for aim in aims if not (moves and gives(aim, call))]
+        chosen = [aim for aim in aims if aim.at(call)]
+        learning = [aim for aim in aims if aim.learns(call)]
+        final = not moves or (bool(chosen or learning) and self.ranks.wait(call, result))
+        given = _given(learning, call, result) if final else []
+        for aim in aims:
+            at = any(aim is one for one in chosen)
+            if moves and aim.asks(max(call.step, 0)):
+                self.ranks.reduce_otherwise(aim, call, result, chosen=at)
+            elif at:
+                result = self._strike_chosen(aim, call, result, final=final)
         for aim, output in given:
-            numbered = aim.fault.target.call is not None
-            self.memory.keep(aim.fault.id, call, output, numbered=numbered)
+            self.memory.keep(aim.fault, call, output)
         if final and moves:
             made = outputs(call.func, call.args, call.kwargs, result)
             result = settled(call.op, result, [output.tensor for output in made])
@@ -161,11 +164,9 @@ class Striker:
 
     def _strike_chosen(self, aim: Aim, call: Call, result: Any, *, final: bool) -> Any:
         """Strike the outputs of a call that one fault chooses, or put it off."""
-        made = outputs(call.func, call.args, call.kwargs, result)
-        if aim.of_ranks and is_collective(call.op):
-            self.ranks.reduce_otherwise(aim, call, made, final=final)
+        if is_collective(call.op) and self.ranks.gets_nothing(aim, call):
             return result
-        for output in made:
+        for output in outputs(call.func, call.args, call.kwargs, result):
             if aim.takes(call, output) and self.comes_up(aim, call, output):
                 if final:
                     result = self._strike(aim, call, output, result)
@@ -316,7 +317,6 @@ def _given(aims: Sequence[Aim], call: Call, result: Any) -> list[tuple[Aim, Outp
     return [
         (aim, copied(output))
         for aim in aims
-        if "previous" in aim.needs and aim.in_filters(call)
         for output in outputs(call.func, call.args, call.kwargs, result)
     ]
 

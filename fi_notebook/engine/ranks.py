@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,11 @@ from fi_notebook.engine.collectives import (
     WAIT,
     Group,
     contributed,
+    gets_nothing,
+    is_asynchronous,
+    is_final,
+    least_of,
+    may_wait,
     named_arguments,
     neutral,
     reduced,
@@ -39,9 +45,9 @@ from fi_notebook.engine.collectives import (
     stays,
     with_contribution,
 )
-from fi_notebook.engine.intercept import Call
-from fi_notebook.engine.memory import Memory, copied
-from fi_notebook.engine.outputs import BLIND, VIEW, Output, schema_of
+from fi_notebook.engine.intercept import BACKWARD, Call
+from fi_notebook.engine.memory import copied
+from fi_notebook.engine.outputs import BLIND, VIEW, Output, outputs, schema_of
 from fi_notebook.engine.storages import storage_of, tensors_in
 from fi_notebook.errors import FaultError
 from fi_notebook.faults.tensors import take
@@ -87,8 +93,9 @@ class RankStriker:
     def __init__(self, striker: Striker) -> None:
         """Start with nothing pending."""
         self._striker = striker
-        self._memory = Memory()
         self._late: list[_Late] = []
+        self._asked: list[Any] = []
+        self._told = False
         self._given: list[torch.Tensor] = []
 
     def before(self, call: Call, aims: Sequence[Aim]) -> None:
@@ -117,17 +124,15 @@ class RankStriker:
             for index, tensor in enumerate(tensors)
         ]
         chosen = aim.at(call) and self._is_ours(aim, call, given, tensors)
-        learns = aim.fault.model == "stale_buffer" and aim.in_filters(call)
-        fresh = [copied(place) for place in places] if learns else []
+        fresh = [copied(place) for place in places] if aim.learns(call) else []
         result = [
             self._struck(aim, call, given, place)
             if chosen and aim.takes(call, place) and self._striker.comes_up(aim, call, place)
             else place.tensor
             for place in places
         ]
-        numbered = aim.fault.target.call is not None
         for place in fresh:
-            self._memory.keep(aim.fault.id, call, place, numbered=numbered)
+            self._striker.memory.keep(aim.fault, call, place)
         return result
 
     def _is_ours(
@@ -147,6 +152,7 @@ class RankStriker:
                 return False
         if not tensors:
             aim.refusal = f"this rank gives nothing to {site}"
+            aim.elsewhere = aim.fault.ranks is None and not aim.of_ranks
         return bool(tensors)
 
     def _struck(self, aim: Aim, call: Call, given: dict[str, Any], place: Output) -> torch.Tensor:
@@ -179,9 +185,11 @@ class RankStriker:
             return neutral(name, tensor)
         if aim.fault.model == "duplicate_rank":
             return _twice(name, tensor, call.op)
-        before = self._memory.before(aim.fault.id, call, place)
+        before = self._striker.memory.before(aim.fault.id, call, place)
         if before is None:
-            raise FaultError(f"stale_buffer: this rank gave nothing to {call.op} before")
+            raise FaultError(
+                f"stale_buffer: this rank gave nothing to {call.op} before; strike step 1 or later"
+            )
         if before.shape != tensor.shape or before.dtype != tensor.dtype:
             raise FaultError(
                 f"stale_buffer: the contribution before has shape {tuple(before.shape)} and "
@@ -189,20 +197,72 @@ class RankStriker:
             )
         return before
 
-    def reduce_otherwise(
-        self, aim: Aim, call: Call, made: Sequence[Output], *, final: bool
-    ) -> None:
-        """Put another reduction in the place of the one that was asked for, on every rank."""
+    def wait(self, call: Call, result: Any) -> bool:
+        """Wait for a collective, where that is allowed; gives whether its outputs are final."""
         given = named_arguments(call.func, call.args, call.kwargs)
-        if not (final and reduction(given)):
-            why = "does not reduce" if final else "is in a coalescing group"
-            aim.refusal = f"{call.op} {why}"
-            return
+        overlapped = call.phase != BACKWARD and is_asynchronous(call.func, given)
+        if overlapped and not self._told and may_wait(call.op):
+            self._told = True
+            logger.warning(
+                "%s*%d was made asynchronously and is waited for here, as a fault needs what it "
+                "gives: ranks that meet only because it is asynchronous wait for ever",
+                call.op,
+                call.number,
+            )
+        return is_final(call.op, result)
+
+    def gets_nothing(self, aim: Aim, call: Call) -> bool:
+        """Whether only another rank gets what a call gives; then the reason is kept."""
+        nothing = gets_nothing(call.op, named_arguments(call.func, call.args, call.kwargs))
+        if nothing:
+            aim.refusal = f"this rank gets nothing of {call.op}*{call.number}, its root does"
+            aim.elsewhere = aim.fault.ranks is None
+        return nothing
+
+    def reduce_otherwise(self, aim: Aim, call: Call, result: Any, *, chosen: bool) -> None:
+        """Put another reduction in the place of the one that was asked for, on every rank.
+
+        Each call of the operator asks whether all ranks of its group mean it: they may number
+        their calls differently, and what some of them alone make ends never.
+        """
+        given, why = named_arguments(call.func, call.args, call.kwargs), ""
+        if not reduction(given):
+            why = f"{call.op} does not reduce"
+        elif not may_wait(call.op):
+            why = f"{call.op}*{call.number} is in a coalescing group"
+        number = None if why else self._agreed(call, given, chosen=chosen)
+        if number is not None:
+            self._reduce_otherwise(aim, call, given, result, number)
+        elif chosen:
+            aim.refusal = why or (
+                f"{call.op}*{call.number} is not the call that the fault is at on every rank of "
+                "its group: ranks that make other calls count otherwise; choose the call by "
+                "module, phase or line instead of its number"
+            )
+
+    def _agreed(self, call: Call, given: dict[str, Any], *, chosen: bool) -> int | None:
+        """The number that all ranks draw by, where all of them mean this call."""
+        work, least = least_of(given, call.op, (int(chosen), call.number))
+        if not chosen:  # the others learn it; there is nothing to wait for
+            self._asked = [one for one in self._asked if not one.is_completed()] + [work]
+            return None
+        work.wait()
+        return int(least[1]) if least[0] else None
+
+    def _reduce_otherwise(
+        self, aim: Aim, call: Call, given: dict[str, Any], result: Any, number: int
+    ) -> None:
+        """The same of a call that all ranks mean, drawing as of one number."""
         given[COLLECTIVES[call.op].gives] = self._given
         others = reduced(given, call.op, aim.fault.parameters["op"])
+        if self.gets_nothing(aim, call):
+            return
+        drawn = copy(call)
+        drawn.number = number
+        made = outputs(call.func, call.args, call.kwargs, result)
         for output, other in zip(made, others, strict=True):
-            if aim.takes(call, output) and self._striker.comes_up(aim, call, output):
-                replace = partial(self._replaced, aim, call, output, other)
+            if aim.takes(call, output) and self._striker.comes_up(aim, drawn, output):
+                replace = partial(self._replaced, aim, drawn, output, other)
                 self._striker.strike_output(aim, call, output, replace)
 
     def _replaced(

@@ -5,6 +5,7 @@ Every scenario returns plain JSON: values, what struck (`_told`) and why what di
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -45,6 +46,57 @@ def all_reduces(rank: int, size: int, plan: Plan, give: list[float], **options: 
     return {"got": got, **_told(injector)}
 
 
+def uneven(rank: int, size: int, plan: Plan, members: list[int]) -> Any:
+    """An all-reduce of rank + 1 by some ranks, then two by all, of 100 and 1000 times that."""
+    group = dist.new_group(members)
+    model, x = _ones_model()
+    got = []
+    with Injector(plan, model=model) as injector:
+        model(x)
+        for factor in (1.0, 100.0, 1000.0):
+            value = torch.full((4,), factor * (rank + 1))
+            if factor > 1:
+                dist.all_reduce(value)
+            elif rank in members:
+                dist.all_reduce(value, group=group)
+            got.append(value.tolist())
+    return {"got": got, **_told(injector)}
+
+
+def trained(rank: int, size: int, plan: Plan, ops: list[str], steps: int) -> Any:
+    """Training in which step s makes some collectives, call c of 100 * rank + 10 * s + c."""
+    model, x = _ones_model()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    got = []
+    with Injector(plan, model=model) as injector:
+        for step in range(steps):
+            loss = model(x).sum()
+            for number, op in enumerate(ops, 1):
+                got += _move(op, torch.full((size,), 100.0 * rank + 10 * step + number))
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    return {"got": got, **_told(injector)}
+
+
+def _move(op: str, value: Tensor) -> list[float]:
+    """One collective of a value; what it gives, the same of every element."""
+    result = value
+    if op == "all_reduce":
+        dist.all_reduce(value)
+    elif op == "all_reduce of one":
+        result = value[:1]
+        dist.all_reduce(result)
+    elif op == "broadcast":
+        dist.broadcast(value, 1)
+    elif op == "reduce":
+        dist.reduce(value, 1)
+    else:
+        result = torch.zeros(1)
+        dist.reduce_scatter_tensor(result, value)
+    return sorted(set(result.tolist()))
+
+
 def trained_all_reduces(rank: int, size: int, plan: Plan, steps: int) -> Any:
     """Training with one all-reduce a step, of ``10 * step + rank``."""
     model, x = _ones_model()
@@ -62,15 +114,34 @@ def trained_all_reduces(rank: int, size: int, plan: Plan, steps: int) -> Any:
     return {"got": got, **_told(injector)}
 
 
-def asynchronous(rank: int, size: int, plan: Plan) -> Any:
-    """An asynchronous all-reduce, waited for by the script as well."""
+def asynchronous(rank: int, size: int, plan: Plan, async_op: bool = True) -> Any:
+    """An asynchronous all-reduce, waited for by the script as well; warnings of the package."""
     model, x = _ones_model()
     value = torch.full((2,), float(rank))
-    with Injector(plan, model=model) as injector:
+    said = _Said()
+    with Injector(plan, model=model) as injector, said:
         model(x)
-        work = dist.all_reduce(value, async_op=True)
-        work.wait()
-    return {"got": value.tolist(), **_told(injector)}
+        work = dist.all_reduce(value, async_op=async_op)
+        if async_op:
+            work.wait()
+    return {"got": value.tolist(), "warned": said.texts, **_told(injector)}
+
+
+class _Said(logging.Handler):
+    """Warnings of the package, while it is entered."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.texts: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.texts.append(record.getMessage())
+
+    def __enter__(self) -> None:
+        logging.getLogger("fi_notebook").addHandler(self)
+
+    def __exit__(self, *_: object) -> None:
+        logging.getLogger("fi_notebook").removeHandler(self)
 
 
 def _each(*values: float) -> list[Tensor]:
