@@ -94,9 +94,14 @@ def test_fsdp2_copy_of_the_gathered_weight(two: Pool) -> None:
     assert answers[1]["outputs"] == [[20.0] * 4]
 
 
-def test_fsdp2_scatters_without_one_rank(two: Pool) -> None:
-    """Rank 1's contribution dropped: every gradient is 1 / 2 instead of (1 + 2) / 2."""
-    plan = _plan("c10d::_reduce_scatter_base_", "drop_rank", parameters={"rank": 1}, steps=[0])
+@pytest.mark.parametrize("parts", [{}, {"phases": ["backward"]}, {"direction": "both"}])
+def test_fsdp2_scatters_without_one_rank(two: Pool, parts: dict[str, Any]) -> None:
+    """Rank 1's contribution dropped: every gradient is 1 / 2 instead of (1 + 2) / 2.
+
+    The one scatter of the step, made after the last node of the backward, is of the backward.
+    """
+    parts = {"parameters": {"rank": 1}, "steps": [0], **parts}
+    plan = _plan("c10d::_reduce_scatter_base_", "drop_rank", **parts)
     answers = two.run("sharded", plan=plan, steps=2)
     assert [a["gradients"] for a in answers] == [[[0.5] * 2, [1.5] * 2]] * 2
 
