@@ -6,6 +6,7 @@ import pytest
 
 from fi_notebook import Injector, Session
 from fi_notebook.core.fault import Fault
+from fi_notebook.errors import FaultError
 from fi_notebook.ui.values import preview
 from tests import models
 
@@ -39,3 +40,13 @@ def test_all_ways_to_strike_draw_for_the_rank_of_the_process(
         assert tuple(shown["index"]) == element.index
         struck.append(element.index)
     assert struck[0] != struck[1]
+
+
+def test_no_rank_at_all_is_refused() -> None:
+    """An empty list is no way to say all, and a number is called what it is."""
+    case = models.mlp()
+    session = Session(case.step, model=case.model, optimizer=case.optimizer)
+    with pytest.raises(FaultError, match=r"^ranks is an empty list, and would strike nowhere; "):
+        session.arm("relu*1:0", "zero", ranks=[])
+    with pytest.raises(FaultError, match=r"^cannot read \[-1\] as ranks; expected a number from 0"):
+        session.arm("relu*1:0", "zero", ranks=[-1])
