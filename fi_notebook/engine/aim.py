@@ -22,6 +22,7 @@ from fi_notebook.engine.filters import ModuleFilter
 from fi_notebook.engine.intercept import OPTIMIZER, OTHER, Call, Watch
 from fi_notebook.engine.operators import uncalled
 from fi_notebook.engine.outputs import Output
+from fi_notebook.engine.world import world_size
 
 __all__ = ["LATE", "Aim", "takes_late"]
 
@@ -93,7 +94,7 @@ class Aim:
     @property
     def is_of_this_rank(self) -> bool:
         """Whether its filter of ranks chooses this one."""
-        return self.fault.ranks is None or self.rank in self.fault.ranks
+        return self.fault.is_for(self.rank)
 
     @property
     def armed(self) -> bool:
@@ -224,14 +225,22 @@ class Aim:
 
     def missed(self) -> NotInjected:
         """The record of a fault that never fired."""
-        elsewhere = self.elsewhere or not self.is_of_this_rank
+        elsewhere = self.elsewhere or not (self.is_of_this_rank or self._is_of_no_rank)
         return NotInjected(self.fault.id, self.reason(), elsewhere)
+
+    @property
+    def _is_of_no_rank(self) -> bool:
+        """Whether none of several ranks is one that its filter chooses."""
+        ranks, size = self.fault.ranks, world_size()
+        return ranks is not None and size > 1 and not any(rank in ranks for rank in range(size))
 
     def reason(self) -> str:
         """Why it never fired, in one plain clause."""
         fault, target = self.fault, self.fault.target
         if not fault.enabled:
             return "it is switched off"
+        if self._is_of_no_rank:
+            return f"it is for ranks {fault.ranks}, and there are {counted(world_size(), 'rank')}"
         if not self.is_of_this_rank:
             return f"it is for ranks {fault.ranks}, this is rank {self.rank}"
         if self.refusal:

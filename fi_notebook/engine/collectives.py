@@ -140,6 +140,10 @@ class Group(NamedTuple):
             handle = resolve(name) if isinstance(name, str) else name
         return cls(handle, handle.rank(), handle.size())
 
+    def member(self, rank: int) -> int:
+        """Rank among all processes of a rank of the group."""
+        return torch.distributed.get_process_group_ranks(self.handle)[rank]
+
 
 def is_collective(op: str) -> bool:
     """Whether an operator moves tensors between ranks."""

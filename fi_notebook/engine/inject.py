@@ -49,7 +49,8 @@ from fi_notebook.engine.storages import (
     tensors_in,
 )
 from fi_notebook.engine.stored import StoredStriker
-from fi_notebook.errors import FaultError
+from fi_notebook.engine.world import speaker
+from fi_notebook.errors import FaultError, short
 
 __all__ = ["Striker", "inherit", "site_of"]
 
@@ -147,7 +148,7 @@ class Striker:
         aims = [aim for aim in aims if not (moves and gives(aim, call))]
         chosen = [aim for aim in aims if aim.at(call)]
         learning = [aim for aim in aims if aim.learns(call)]
-        final = not moves or (bool(chosen or learning) and self.ranks.wait(call, result))
+        final = not moves or (bool(chosen or learning) and self.ranks.wait(call, result, chosen))
         given = _given(learning, call, result) if final else []
         for aim in aims:
             at = any(aim is one for one in chosen)
@@ -241,8 +242,13 @@ class Striker:
                 corruption = corrupt()
         except FaultError as error:
             aim.refusal = f"at {site}: {error}"
-            logger.warning("%s did not strike %s: %s", aim.fault.id, site, error)
+            logger.warning(
+                "%s%s did not strike %s: %s", speaker(self.rank), aim.fault.id, site, error
+            )
             return None
+        except Exception as error:  # of a model of a person's own
+            aim.refusal = f"at {site}: {aim.fault.model} raised {short(error)}"
+            raise
         before = self._look(tensor)
         struck = _written(faults.materialised(tensor) if copied else tensor, corruption)
         aim.fired += 1
@@ -293,7 +299,7 @@ class Striker:
             _tensors=(before[1], after[1]) if self._keep else None,
         )
         self.injections.append(injection)
-        logger.info("injecting fault to %s", site)
+        logger.info("%sinjecting fault to %s", speaker(self.rank), site)
         if self._fired is not None:
             self._fired(injection)
 

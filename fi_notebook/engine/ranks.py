@@ -49,7 +49,8 @@ from fi_notebook.engine.intercept import BACKWARD, Call
 from fi_notebook.engine.memory import copied
 from fi_notebook.engine.outputs import BLIND, VIEW, Output, outputs, schema_of
 from fi_notebook.engine.storages import storage_of, tensors_in
-from fi_notebook.errors import FaultError
+from fi_notebook.engine.world import speaker
+from fi_notebook.errors import FaultError, short
 from fi_notebook.faults.tensors import take
 
 if TYPE_CHECKING:
@@ -147,7 +148,9 @@ class RankStriker:
                 aim.refusal = f"{site} has {size}, there is no rank {wanted} in it"
             elif wanted != group.rank:
                 aim.refusal = f"it is for rank {wanted} of the group, this is rank {group.rank}"
-                aim.elsewhere = True
+                left_out = not aim.fault.is_for(group.member(wanted))
+                aim.refusal += f"; its ranks {aim.fault.ranks} leave that one out" * left_out
+                aim.elsewhere = not left_out
             if wanted != group.rank:
                 return False
         if not tensors:
@@ -197,19 +200,25 @@ class RankStriker:
             )
         return before
 
-    def wait(self, call: Call, result: Any) -> bool:
+    def wait(self, call: Call, result: Any, aims: Sequence[Aim]) -> bool:
         """Wait for a collective, where that is allowed; gives whether its outputs are final."""
         given = named_arguments(call.func, call.args, call.kwargs)
         overlapped = call.phase != BACKWARD and is_asynchronous(call.func, given)
         if overlapped and not self._told and may_wait(call.op):
             self._told = True
             logger.warning(
-                "%s*%d was made asynchronously and is waited for here, as a fault needs what it "
+                "%s%s*%d was made asynchronously and is waited for here, as a fault needs what it "
                 "gives: ranks that meet only because it is asynchronous wait for ever",
+                speaker(self._striker.rank),
                 call.op,
                 call.number,
             )
-        return is_final(call.op, result)
+        try:
+            return is_final(call.op, result)
+        except Exception as error:
+            for aim in aims:
+                aim.refusal = f"waiting for {call.op}*{call.number} failed: {short(error)}"
+            raise
 
     def gets_nothing(self, aim: Aim, call: Call) -> bool:
         """Whether only another rank gets what a call gives; then the reason is kept."""
@@ -299,7 +308,8 @@ class RankStriker:
         """Give up what no call took in its own step, nor in the one after."""
         for one in self._forget([one for one in self._late if one.call.step < step - 1]):
             one.aim.refusal = f"{_WAITING.format(one.name)} by the end of step {step - 1}"
-            logger.warning("%s did not strike: %s", one.aim.fault.id, one.aim.refusal)
+            who = speaker(self._striker.rank)
+            logger.warning("%s%s did not strike: %s", who, one.aim.fault.id, one.aim.refusal)
 
     def _forget(self, late: Sequence[_Late]) -> Sequence[_Late]:
         """Wait for some no longer."""

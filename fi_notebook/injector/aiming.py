@@ -26,16 +26,24 @@ __all__ = ["aimed_at"]
 logger = logging.getLogger("fi_notebook")
 
 
-def aimed_at(plan: FaultPlan, table: ModuleTable) -> tuple[list[Fault], tuple[NotInjected, ...]]:
-    """The faults that can strike a model, and those that never can, with the reason."""
+def aimed_at(
+    plan: FaultPlan, table: ModuleTable, rank: int
+) -> tuple[list[Fault], tuple[NotInjected, ...]]:
+    """The faults that can strike a model, and those that never can, with the reason.
+
+    A name that only another rank's fault gives may be one of that rank's model.
+    """
     names = [*table.names, *table.parameters]
-    _report_unknown_modules(plan, names)
+    _report_unknown_modules(plan, names, rank)
     aimed, refused = [], []
     for fault in plan:
         fault = _with_known_modules(fault, names)
         try:
             arming.check_filters(fault, table.model)
         except (SiteError, FaultError) as error:
+            if isinstance(error, SiteError) and not fault.is_for(rank):
+                aimed.append(fault)
+                continue
             logger.error("%s: %s", fault.id, error)  # noqa: TRY400  (said, not raised)
             refused.append(NotInjected(fault.id, str(error)))
         else:
@@ -51,8 +59,9 @@ def _report_module_as_operator(fault: Fault, names: list[str]) -> None:
         logger.error("%s: no operator %r%s", fault.id, target.op, hint)
 
 
-def _report_unknown_modules(plan: FaultPlan, names: list[str]) -> None:
-    filters = [plan.modules or (), *(fault.modules or () for fault in plan)]
+def _report_unknown_modules(plan: FaultPlan, names: list[str], rank: int) -> None:
+    of_faults = (fault.modules or () for fault in plan if fault.is_for(rank))
+    filters = [plan.modules or (), *of_faults]
     given = dict.fromkeys(pattern for patterns in filters for pattern in patterns)
     unknown = [pattern for pattern in given if not has_module(pattern, names)]
     if unknown:

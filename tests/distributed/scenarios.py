@@ -14,7 +14,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed import _functional_collectives as functional
 
-from fi_notebook import Injector, Session
+from fi_notebook import Injector, Session, faults
 
 Plan = dict[str, Any]
 distributed: Any = dist  # much of it is unannotated
@@ -25,6 +25,7 @@ def _told(injector: Injector) -> dict[str, Any]:
         "struck": [[str(i.site), i.step, i.kind, i.changed] for i in injector.injections],
         "ranks": [i.rank for i in injector.injections],
         "missed": {n.fault: n.reason for n in injector.not_injected},
+        "warned_of": [n.fault for n in injector.not_injected if not n.elsewhere],
     }
 
 
@@ -556,3 +557,24 @@ def received_twice(rank: int, size: int, plan: Plan) -> Any:
             dist.recv(buffer, 0) if rank else dist.send(value, 1)
         got = torch.cat(buffers)
     return {"got": got.tolist(), **_told(injector)}
+
+
+def raising(rank: int, size: int, target: str) -> Any:
+    """A fault model of a person's own that raises, at an operator or a collective."""
+    faults.register("boom", replace=True)(_boom)
+    plan: Plan = {"version": 2, "faults": [{"id": "f1", "target": target, "model": "boom"}]}
+    model, x = nn.Sequential(nn.Linear(1, 1), nn.ReLU()), torch.ones(1, 1)
+    raised = ""
+    with Injector(plan, model=model) as injector:
+        try:
+            model(x)
+            dist.all_reduce(torch.ones(1))
+        except ValueError as error:
+            raised = repr(error)
+    faults.unregister("boom")
+    return {"raised": raised, **_told(injector)}
+
+
+def _boom(values: Tensor, ctx: Any) -> Tensor:
+    """Raise."""
+    raise ValueError("boom")

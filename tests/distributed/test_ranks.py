@@ -334,9 +334,42 @@ def test_a_collective_that_is_made_to_wait_says_so(two: Pool) -> None:
     plan = _plan(ALL_REDUCE, "scale", parameters={"factor": 10}, ranks=[1])
     answers = two.run("asynchronous", plan=plan)
     said = (
-        "c10d::allreduce_*1 was made asynchronously and is waited for here, as a fault needs what "
-        "it gives: ranks that meet only because it is asynchronous wait for ever"
+        "rank 1: c10d::allreduce_*1 was made asynchronously and is waited for here, as a fault "
+        "needs what it gives: ranks that meet only because it is asynchronous wait for ever"
     )
     assert [a["warned"] for a in answers] == [[], [said]]
     answers = two.run("asynchronous", plan=plan, async_op=False)
     assert [a["warned"] for a in answers] == [[], []]
+
+
+@pytest.mark.parametrize(
+    ("model", "parts", "reasons"),
+    [
+        ("zero", {"ranks": [5]}, ["it is for ranks 5, and there are 2 ranks"] * 2),
+        (
+            "drop_rank",
+            {"ranks": [1], "parameters": {"rank": 0}},
+            [
+                "it is for ranks 1, this is rank 0",
+                "it is for rank 0 of the group, this is rank 1; its ranks 1 leave that one out",
+            ],
+        ),
+    ],
+)
+def test_a_fault_that_is_for_no_rank_says_so(
+    two: Pool, model: str, parts: dict[str, Any], reasons: list[str]
+) -> None:
+    """A filter of ranks that chooses none there is, or not the one that goes wrong."""
+    answers = two.run("all_reduces", plan=_plan(ALL_REDUCE, model, **parts), give=[0.0])
+    assert [a["got"] for a in answers] == [[[1, 1]]] * 2
+    assert [a["missed"]["f1"] for a in answers] == reasons
+    assert answers[1]["warned_of"] == ["f1"]
+
+
+@pytest.mark.parametrize("target", ["relu*1:0", "c10d::allreduce_*1:0[0]"])
+def test_a_model_that_raises_is_told_as_that(two: Pool, target: str) -> None:
+    """The exception is the step's; the reason is not that no such call was made."""
+    answers = two.run("raising", target=target)
+    told = {"f1": f"at {target}: boom raised ValueError('boom')"}
+    assert [a["missed"] for a in answers] == [told] * 2
+    assert [a["raised"] for a in answers] == ["ValueError('boom')"] * 2
