@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import inf
+from math import inf, isnan
 
-from fi_notebook.analysis.course import Course, follow
+from fi_notebook.analysis.course import Course, follow, pairs, relative
 from fi_notebook.analysis.findings import hidden_damage
 from fi_notebook.analysis.tolerance import Tolerance
 from fi_notebook.analysis.words import several
@@ -20,7 +20,7 @@ from fi_notebook.core.injection import Injection, NotInjected
 from fi_notebook.core.run import Comparison, Difference, StepRecord
 from fi_notebook.core.words import counted
 
-__all__ = ["Evidence", "differences", "distances"]
+__all__ = ["Evidence", "differences", "distances", "step_distances"]
 
 
 @dataclass(frozen=True)
@@ -44,10 +44,28 @@ class Evidence:
         """The first strike that changed a value, else the first."""
         return _first(self.injections)
 
+    @cached_property
+    def elsewhere(self) -> tuple[str, ...]:
+        """The faults that are for other ranks."""
+        return tuple(missed.fault for missed in self.not_injected if missed.elsewhere)
+
+    @cached_property
+    def reached(self) -> bool:
+        """Whether what struck another rank shows on this one, which no fault struck."""
+        if self.injections or not self.elsewhere:
+            return False
+        floor = 0.0 if self.noise is None or self.noise.equal else self.relative
+        apart = len(self.comparison.diverged) or not all(
+            difference.equal for difference in differences(self.comparison)
+        )
+        return bool(apart) or any(not far <= floor for _, far in step_distances(self))
+
     @property
     def strike(self) -> int:
         """The step in which the first value was changed."""
-        return self.first.step
+        if self.injections:
+            return self.first.step
+        return self.compared_step or 0
 
     @property
     def compared(self) -> int:
@@ -64,6 +82,9 @@ class Evidence:
     @cached_property
     def struck(self) -> str:
         """What struck where, fault by fault, as the beginning of a sentence."""
+        if not self.injections:
+            names = " and ".join(self.elsewhere)
+            return f"{names} struck another rank, and what came of it reached this one"
         by_fault: dict[str, list[Injection]] = {self.first.fault: []}
         for injection in self.injections:
             by_fault.setdefault(injection.fault, []).append(injection)
@@ -124,3 +145,15 @@ def distances(comparison: Comparison | None) -> list[tuple[str, float]]:
     """Relative distance of everything that a step leaves behind, by name."""
     found = [(d.name, d.relative_l2) for d in differences(comparison) if not d.equal]
     return [("nothing", 0.0), *found]
+
+
+def step_distances(evidence: Evidence) -> list[tuple[str, float]]:
+    """Relative distance of what the records say of each step, by name."""
+    both = pairs(evidence.golden, evidence.faulty)
+    found = [
+        (f"{name.replace('_', ' ')} of step {f.step}", relative(getattr(g, name), getattr(f, name)))
+        for g, f in both
+        for name in ("loss", "gradient_norm", "parameter_norm")
+    ]
+    measured = [f for f in evidence.faulty if not isnan(f.parameter_distance)]
+    return found + [(f"parameters of step {f.step}", f.parameter_distance) for f in measured]

@@ -19,7 +19,7 @@ from dataclasses import replace
 import numpy as np
 
 from fi_notebook.analysis.course import pairs, relative
-from fi_notebook.analysis.evidence import Evidence, differences, distances
+from fi_notebook.analysis.evidence import Evidence, differences, distances, step_distances
 from fi_notebook.analysis.mechanisms import RESIDUE, deaths_words, growth_words
 from fi_notebook.analysis.nonfinite import first_nonfinite
 from fi_notebook.analysis.outcome_course import COURSE_RULES
@@ -97,17 +97,19 @@ def _crash(e: Evidence) -> Outcome | None:
         return None
     made = len(e.faulty)
     step = e.golden[made].step if made < len(e.golden) else made
-    after = f"after {e.struck}" if e.injections else "before any fault had struck"
+    here = " this rank" if e.elsewhere else ""
+    after = f"after {e.struck}" if e.injections else f"before any fault had struck{here}"
     raised = e.error.strip().splitlines()[-1].strip() if e.error.strip() else "an error"
     return Outcome("crash", f"the faulty run stopped in step {step} with {raised}, {after}", step)
 
 
 def _not_injected(e: Evidence) -> Outcome | None:
-    if e.injections:
+    if e.injections or e.reached:
         return None
     reasons = [f"{missed.fault}: {missed.reason}" for missed in e.not_injected]
     why = several(reasons) or _unstruck(e)
-    return Outcome("not_injected", f"no fault struck, so nothing was tested ({why})")
+    here = " this rank, and nothing on it differs" if e.elsewhere else ", so nothing was tested"
+    return Outcome("not_injected", f"no fault struck{here} ({why})")
 
 
 def _unstruck(e: Evidence) -> str:
@@ -119,7 +121,7 @@ def _unstruck(e: Evidence) -> str:
 
 
 def _inactive(e: Evidence) -> Outcome | None:
-    if any(injection.changed for injection in e.injections):
+    if not e.injections or any(injection.changed for injection in e.injections):
         return None
     if all(injection.note == NO_ELEMENT for injection in e.injections):
         return Outcome("inactive", f"{e.struck}, but {NO_ELEMENT}, so it changed nothing", e.strike)
@@ -221,7 +223,7 @@ def _later_equal(e: Evidence) -> bool:
 
 
 def _masked_tolerance(e: Evidence) -> Outcome | None:
-    name, worst = max([*distances(e.comparison), *_step_distances(e)], key=lambda pair: pair[1])
+    name, worst = max([*distances(e.comparison), *step_distances(e)], key=lambda pair: pair[1])
     if not worst and e.comparison.loss.note == NO_LOSS:
         return None  # it ends in a call that differs, and nothing else shows what came of it
     if not worst <= e.relative or any(_nonfinite_count(d) for d in differences(e.comparison)):
@@ -240,16 +242,6 @@ def _masked_tolerance(e: Evidence) -> Outcome | None:
         f"relative difference is {four_digits(worst)} ({name}), {four_digits(e.relative)} counts",
         e.strike,
     )
-
-
-def _step_distances(e: Evidence) -> list[tuple[str, float]]:
-    found = [
-        (f"{name.replace('_', ' ')} of step {f.step}", relative(getattr(g, name), getattr(f, name)))
-        for g, f in pairs(e.golden, e.faulty)
-        for name in ("loss", "gradient_norm", "parameter_norm")
-    ]
-    measured = [f for f in e.faulty if not np.isnan(f.parameter_distance)]
-    return found + [(f"parameters of step {f.step}", f.parameter_distance) for f in measured]
 
 
 def _nonfinite_count(difference: Difference) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Annotated, Any
 
 from pydantic import (
@@ -25,7 +26,7 @@ from fi_notebook import faults
 from fi_notebook.core.fault import EVERY_STEP, LIMIT, SCOPES
 from fi_notebook.core.match import CodeFilter, check_phases
 from fi_notebook.core.site import PHASES, Target
-from fi_notebook.core.steps import Steps
+from fi_notebook.core.steps import Steps, ranks_of
 from fi_notebook.errors import PlanError, did_you_mean
 
 __all__ = [
@@ -123,6 +124,10 @@ _ELEMENTS_SCHEMA = WithJsonSchema(
 )
 
 _Steps = Annotated[Steps, PlainValidator(Steps.parse), _STEPS_SCHEMA]
+_MicroBatches = Annotated[
+    Steps, PlainValidator(partial(Steps.parse, what="micro_batches")), _STEPS_SCHEMA
+]
+_Ranks = Annotated[Steps, PlainValidator(ranks_of), _STEPS_SCHEMA]
 _Target = Annotated[Target, PlainValidator(Target.parse), WithJsonSchema({"type": "string"})]
 _Targets = Annotated[tuple[str, ...], _list_of(Target.parse, '["addmm*1:0"]'), _texts_schema()]
 _Modules = Annotated[tuple[str, ...], _list_of(str, '["layer.0"]'), _texts_schema()]
@@ -171,10 +176,10 @@ class FaultForm(Form):
     phases: _Phases = ()
     direction: _Direction | None = None
     scope: _Scope = "value"
-    micro_batches: _Steps | None = None
+    micro_batches: _MicroBatches | None = None
     probability: float = Field(default=1.0, ge=0, le=1)
     times: int | None = Field(default=None, ge=1, lt=LIMIT)
-    ranks: _Steps | None = None
+    ranks: _Ranks | None = None
     anchor: AnchorForm | None = None
     enabled: bool = True
 

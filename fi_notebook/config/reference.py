@@ -59,11 +59,36 @@ parameter: name the call (`div*3`), or give `phases`.
 - `state:` is struck once, before its optimizer steps; not in the first step, which makes it.
   With `scope` `value` both are given back when the optimizer has stepped.
 
-`stale` takes what was computed in the step before, so it cannot strike in the first step of a run,
-nor of one that was resumed.
+`stale` and `stale_buffer` take what the same call was given in the step before, each call of its
+own, so they cannot strike in the first step of a run, nor of one that was resumed. There a call
+that is named by its number has what the operator's call before it was given, if that fits.
 
 What was written in the meantime is not given back: the momentum that an optimizer makes of a
 struck one, the running statistics that a forward makes. With `scope` `storage` nothing is.
+
+### Collectives and several ranks
+
+Every rank is to have the same plan; `ranks` chooses where a fault strikes. A collective goes wrong
+on the ranks that are struck, after the call; with `scope` `contribution`, or a model of the
+[collectives](fault_models.md#collectives), what one rank gives goes wrong before it. Where only the
+root gets or gives something, only the root is struck. `elements` are those of a rank's own tensor:
+of a shard, its own part.
+
+- A collective is waited for where it is struck, and where `stale` learns what it gave, which is
+  in the step before already. Ranks that meet only because it is asynchronous would wait for ever;
+  a warning names the call. What a rank gives (`contribution`, `drop_rank`) needs no wait.
+- `wrong_reduction` makes one more small collective at every call of its operator in its steps, by
+  which the ranks of the group find out whether they all mean the call; else none of them strikes,
+  and each says so. Ranks that make other calls number them otherwise.
+- What `recv_` gets cannot be waited for: it is struck just before the first call that takes the
+  buffer, a send or another receive included, and given up with a reason where none does by the end
+  of the next step. Reading without a call (`numpy()`, `tolist()`) comes too early.
+- With pipelining a stage receives before its forward: the first receive of a step belongs to the
+  step before, as its last. It comes after the update, so `c10d::recv_` alone passes it over: name
+  the call, or give `phases`.
+- An operator alone chooses what others make by it as well: `c10d::allgather_` the calls of
+  `all_gather_object`, `c10d::broadcast_` that by which DDP agrees on its buckets in step 1.
+- FSDP2 gives a sharded module another class: `Net` is `FSDPNet`, also for `--model`.
 """
 
 FIRST = """

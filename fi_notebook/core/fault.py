@@ -127,6 +127,17 @@ class Fault:
         """The line for people, marked as a fault."""
         return f"<Fault {self}>"
 
+    def is_for(self, rank: int) -> bool:
+        """Whether its filter of ranks chooses one.
+
+        Args:
+            rank: The rank, among all processes.
+
+        Returns:
+            Whether it may strike there.
+        """
+        return self.ranks is None or rank in self.ranks
+
     def __hash__(self) -> int:
         """Hash of the identity; parameters are compared, not hashed."""
         return hash((self.id, self.target, self.model, self.seed))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from fi_notebook.errors import FaultError, short
 
-__all__ = ["Steps"]
+__all__ = ["Steps", "ranks_of"]
 
 _NUMBER = r"(\d{1,18})"
 _PART = re.compile(rf"\s*{_NUMBER}\s*(?:(-)\s*{_NUMBER}?)?\s*(?::\s*{_NUMBER})?\s*", re.ASCII)
@@ -31,8 +31,12 @@ class Steps:
     ranges: tuple[tuple[int, int | None, int], ...]
 
     @classmethod
-    def parse(cls, value: int | str | Iterable[int] | Steps) -> Steps:
+    def parse(cls, value: int | str | Iterable[int] | Steps, what: str = "steps") -> Steps:
         """Read steps from an int, a list of ints or text (at most 18 digits each).
+
+        Args:
+            value: What is read.
+            what: What the numbers are of, in the words of the plan, for an error.
 
         Raises:
             FaultError: The value is none of these, or a number is negative.
@@ -42,11 +46,11 @@ class Steps:
         if isinstance(value, str):
             if value.strip() == _NONE:
                 return cls(())
-            return cls(tuple(_range(part, value) for part in value.split(",")))
+            return cls(tuple(_range(part, value, what) for part in value.split(",")))
         numbers = [value] if isinstance(value, int) else value
         if not isinstance(numbers, Iterable) or isinstance(numbers, (bytes, Mapping)):
-            raise FaultError(_expected(value))
-        return cls(tuple((_step(n, value), n, 1) for n in numbers))
+            raise FaultError(_expected(value, what))
+        return cls(tuple((_step(n, value, what), n, 1) for n in numbers))
 
     def __contains__(self, step: object) -> bool:
         """Whether the step is one of them."""
@@ -71,22 +75,36 @@ class Steps:
         return None if None in ends else max((e for e in ends if e is not None), default=-1)
 
 
-def _range(part: str, whole: str) -> tuple[int, int | None, int]:
+def ranks_of(value: int | str | Iterable[int] | Steps) -> Steps:
+    """Read ranks as `Steps.parse` reads steps; there must be one.
+
+    Raises:
+        FaultError: The value is none of these, a number is negative, or it is empty.
+    """
+    found = Steps.parse(value, "ranks")
+    if not found.ranges:
+        raise FaultError(
+            "ranks is an empty list, and would strike nowhere; name one, or leave it out for all"
+        )
+    return found
+
+
+def _range(part: str, whole: str, what: str) -> tuple[int, int | None, int]:
     match = _PART.fullmatch(part)
     if match is None:
-        raise FaultError(_expected(whole))
+        raise FaultError(_expected(whole, what))
     first, dash, last, stride = match.groups()
     end = int(first) if dash is None else (None if last is None else int(last))
     if end is not None and end < int(first):
         raise FaultError(f"the range {part.strip()!r} ends before it begins")
     if stride is not None and (dash is None or int(stride) == 0):
-        raise FaultError(_expected(whole))
+        raise FaultError(_expected(whole, what))
     return int(first), end, int(stride or 1)
 
 
-def _step(number: object, whole: object) -> int:
+def _step(number: object, whole: object, what: str) -> int:
     if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < _END:
-        raise FaultError(_expected(whole))
+        raise FaultError(_expected(whole, what))
     return number
 
 
@@ -97,8 +115,8 @@ def _text(first: int, last: int | None, stride: int) -> str:
     return f"{first}-{end}" + (f":{stride}" if stride != 1 else "")
 
 
-def _expected(value: object) -> str:
+def _expected(value: object, what: str) -> str:
     return (
-        f"cannot read {short(value)} as steps; expected a number from 0, a list of them, "
+        f"cannot read {short(value)} as {what}; expected a number from 0, a list of them, "
         "or text such as '2,5-7,10-' or '0-100:10'"
     )

@@ -22,6 +22,7 @@ from fi_notebook.engine.filters import ModuleFilter
 from fi_notebook.engine.intercept import OPTIMIZER, OTHER, Call, Watch
 from fi_notebook.engine.operators import uncalled
 from fi_notebook.engine.outputs import Output
+from fi_notebook.engine.world import world_size
 
 __all__ = ["LATE", "Aim", "takes_late"]
 
@@ -44,6 +45,7 @@ class Aim:
         watch: What names the calls.
         rank: Rank of this process.
         fired: How many times it fired.
+        waiting: How many more times it will, as soon as a call takes what it strikes.
         reached: Highest number that a call of its operator had in a due step.
         first_step: The step at which training begins, or is resumed.
         last_step: The last step that was seen, -1 before the first.
@@ -61,6 +63,7 @@ class Aim:
     watch: Watch
     rank: int = 0
     fired: int = 0
+    waiting: int = 0
     reached: int = 0
     first_step: int = 0
     last_step: int = -1
@@ -91,13 +94,13 @@ class Aim:
     @property
     def is_of_this_rank(self) -> bool:
         """Whether its filter of ranks chooses this one."""
-        return self.fault.ranks is None or self.rank in self.fault.ranks
+        return self.fault.is_for(self.rank)
 
     @property
     def armed(self) -> bool:
         """Whether it may still fire on this rank."""
         fault = self.fault
-        left = fault.times is None or self.fired < fault.times
+        left = fault.times is None or self.fired + self.waiting < fault.times
         return fault.enabled and self.is_of_this_rank and left
 
     def due(self, step: int) -> bool:
@@ -106,8 +109,27 @@ class Aim:
 
     def looks(self, step: int) -> bool:
         """Whether it must see a step: it strikes there, or learns what the next one needs."""
-        learns = "previous" in self.needs or self.fault.model == "stale_buffer"
-        return self.due(step) or (learns and self.due(step + 1))
+        return self.due(step) or self.asks(step) or (self._has_past and self.due(step + 1))
+
+    def asks(self, step: int) -> bool:
+        """Whether the ranks of a group ask each other in a step which calls are meant.
+
+        All of them do or none: how often it fired, which may differ, does not matter.
+        """
+        fault = self.fault
+        return fault.model == "wrong_reduction" and fault.enabled and step in fault.steps
+
+    def learns(self, call: Call) -> bool:
+        """Whether it must know later what a call gave, or was given."""
+        return (
+            self._has_past
+            and self.fault.target.counted == call.counted
+            and not (self._outside(call))
+        )
+
+    @property
+    def _has_past(self) -> bool:
+        return "previous" in self.needs or self.fault.model == "stale_buffer"
 
     def at(self, call: Call) -> bool:
         """Whether it chooses a call; outputs are chosen by `takes`."""
@@ -132,10 +154,6 @@ class Aim:
             return False
         self.refusal = f"{call.op}*{call.number} was {LATE}"
         return True
-
-    def in_filters(self, call: Call) -> bool:
-        """Whether a call is in the fault's modules, lines and phases, whatever its operator."""
-        return not self._outside(call)
 
     def _outside(self, call: Call) -> str:
         """Which of the fault's filters a call is outside of, or ``""``."""
@@ -210,11 +228,19 @@ class Aim:
         elsewhere = self.elsewhere or not self.is_of_this_rank
         return NotInjected(self.fault.id, self.reason(), elsewhere)
 
+    @property
+    def _is_of_no_rank(self) -> bool:
+        """Whether none of several ranks is one that its filter chooses."""
+        ranks, size = self.fault.ranks, world_size()
+        return ranks is not None and size > 1 and not any(rank in ranks for rank in range(size))
+
     def reason(self) -> str:
         """Why it never struck, in one plain clause."""
         fault, target = self.fault, self.fault.target
         if not fault.enabled:
             return "it is switched off"
+        if self._is_of_no_rank:
+            return f"it is for ranks {fault.ranks}, and there are {counted(world_size(), 'rank')}"
         if not self.is_of_this_rank:
             return f"it is for ranks {fault.ranks}, this is rank {self.rank}"
         if self.refusal:

@@ -28,8 +28,12 @@ __all__ = [
     "Group",
     "contributed",
     "flat",
+    "gets_nothing",
+    "is_asynchronous",
     "is_collective",
     "is_final",
+    "least_of",
+    "may_wait",
     "named_arguments",
     "neutral",
     "qualified_operator",
@@ -136,6 +140,10 @@ class Group(NamedTuple):
             handle = resolve(name) if isinstance(name, str) else name
         return cls(handle, handle.rank(), handle.size())
 
+    def member(self, rank: int) -> int:
+        """Rank among all processes of a rank of the group."""
+        return torch.distributed.get_process_group_ranks(self.handle)[rank]
+
 
 def is_collective(op: str) -> bool:
     """Whether an operator moves tensors between ranks."""
@@ -203,8 +211,12 @@ def _refilled(value: Any, tensors: Iterator[torch.Tensor]) -> Any:
 
 def stays(op: str, given: Mapping[str, Any]) -> bool:
     """Whether a contribution must still be what it was after the call."""
-    what = COLLECTIVES[op]
-    return not what.in_place or (what.root_only == "gets" and not _is_root(given))
+    return not COLLECTIVES[op].in_place or gets_nothing(op, given)
+
+
+def gets_nothing(op: str, given: Mapping[str, Any]) -> bool:
+    """Whether this rank is not the root of a call that only the root gets something of."""
+    return COLLECTIVES[op].root_only == "gets" and not _is_root(given)
 
 
 def _is_root(given: Mapping[str, Any]) -> bool:
@@ -213,14 +225,21 @@ def _is_root(given: Mapping[str, Any]) -> bool:
 
 
 def is_final(op: str, result: Any) -> bool:
-    """Whether the outputs of a call may be read now: waits, where that is allowed.
-
-    Point-to-point calls and calls inside a coalescing group are never waited on.
-    """
-    if COLLECTIVES[op].point_to_point or _is_coalescing():
+    """Whether the outputs of a call may be read now: waits, where that is allowed."""
+    if not may_wait(op):
         return False
     _wait(result)
     return True
+
+
+def may_wait(op: str) -> bool:
+    """Whether a call may be waited on: none point-to-point, nor inside a coalescing group."""
+    return not (COLLECTIVES[op].point_to_point or _is_coalescing())
+
+
+def is_asynchronous(func: Any, given: Mapping[str, Any]) -> bool:
+    """Whether a script asked for a call to be made while it goes on."""
+    return "async_op" in _names(func) and bool(given.get("async_op", True))
 
 
 def _wait(result: Any) -> None:
@@ -275,6 +294,20 @@ def neutral(name: str, tensor: torch.Tensor) -> torch.Tensor:
         low = -high if dtype.is_floating_point else info.min
         fill = low if name == "max" else high
     return torch.full_like(tensor, fill)
+
+
+def least_of(given: Mapping[str, Any], op: str, numbers: Sequence[int]) -> tuple[Any, torch.Tensor]:
+    """Ask for the least of each number over the ranks of a call's group; a further collective.
+
+    Returns:
+        The work to wait for, and the tensor that then holds the numbers.
+    """
+    place = next(flat(given[COLLECTIVES[op].gives])).device
+    least = torch.tensor(numbers, device=place)
+    options = torch.distributed.AllreduceOptions()
+    smallest: Any = torch.distributed.ReduceOp.MIN
+    options.reduceOp = smallest
+    return Group.of(given).handle.allreduce([least], options), least
 
 
 def reduced(given: Mapping[str, Any], op: str, name: str) -> list[torch.Tensor]:

@@ -27,7 +27,7 @@ from fi_notebook.core.injection import NO_ELEMENT, Injection, NotInjected
 from fi_notebook.core.site import PHASES, Site
 from fi_notebook.core.stats import TensorStats
 from fi_notebook.engine.aim import Aim
-from fi_notebook.engine.collectives import is_collective, is_final, settled
+from fi_notebook.engine.collectives import is_collective, settled
 from fi_notebook.engine.intercept import OPTIMIZER, OTHER, Call, Watch
 from fi_notebook.engine.memory import OF_THE_CALL, Memory, with_copy
 from fi_notebook.engine.outputs import (
@@ -48,7 +48,8 @@ from fi_notebook.engine.storages import (
     tensors_in,
 )
 from fi_notebook.engine.stored import StoredStriker
-from fi_notebook.errors import FaultError
+from fi_notebook.engine.world import speaker
+from fi_notebook.errors import FaultError, short
 from fi_notebook.faults.bits import dtype_name
 
 __all__ = ["Striker", "inherit", "site_of"]
@@ -99,8 +100,18 @@ class Striker:
         return any(aim.due(step) for aim in self.aims)
 
     def looks(self, step: int) -> bool:
-        """Whether the calls of a step must be seen: a fault is due, or learns what was before."""
-        return any(aim.looks(step) for aim in self.aims)
+        """Whether the calls of a step must be seen.
+
+        A fault is due, learns what was before, or waits for a call that takes what it strikes.
+        """
+        return self.ranks.waits or any(aim.looks(step) for aim in self.aims)
+
+    def begin_step(self, step: int, rank: int) -> None:
+        """A step begins, on a rank that may be known only now."""
+        self.rank = rank
+        for aim in self.aims:
+            aim.rank, aim.last_step = rank, max(aim.last_step, step)
+        self.ranks.begin_step(step)
 
     def count(self, fired: Mapping[str, int]) -> None:
         """Take into account how many times each fault fired before."""
@@ -134,16 +145,19 @@ class Striker:
         if aims is None:
             return result
         moves = is_collective(call.op)
-        chosen = [aim for aim in aims if not (moves and gives(aim, call)) and aim.at(call)]
-        if moves and not chosen and not any("previous" in aim.needs for aim in aims):
-            return result
-        final = not moves or is_final(call.op, result)
-        given = _given(aims, call, result) if final else []
-        for aim in chosen:
-            result = self._strike_chosen(aim, call, result, final=final)
+        aims = [aim for aim in aims if not (moves and gives(aim, call))]
+        chosen = [aim for aim in aims if aim.at(call)]
+        learning = [aim for aim in aims if aim.learns(call)]
+        final = not moves or (bool(chosen or learning) and self.ranks.wait(call, result, chosen))
+        given = _given(learning, call, result) if final else []
+        for aim in aims:
+            at = any(aim is one for one in chosen)
+            if moves and aim.asks(max(call.step, 0)):
+                self.ranks.reduce_otherwise(aim, call, result, chosen=at)
+            elif at:
+                result = self._strike_chosen(aim, call, result, final=final)
         for aim, output in given:
-            numbered = aim.fault.target.call is not None
-            self.memory.keep(aim.fault.id, call, output, numbered=numbered)
+            self.memory.keep(aim.fault, call, output)
         if final and moves:
             made = outputs(call.func, call.args, call.kwargs, result)
             result = settled(call.op, result, [output.tensor for output in made])
@@ -151,11 +165,9 @@ class Striker:
 
     def _strike_chosen(self, aim: Aim, call: Call, result: Any, *, final: bool) -> Any:
         """Strike the outputs of a call that one fault chooses, or put it off."""
-        made = outputs(call.func, call.args, call.kwargs, result)
-        if aim.of_ranks and is_collective(call.op):
-            self.ranks.reduce_otherwise(aim, call, made, final=final)
+        if is_collective(call.op) and self.ranks.gets_nothing(aim, call):
             return result
-        for output in made:
+        for output in outputs(call.func, call.args, call.kwargs, result):
             if aim.takes(call, output) and self.comes_up(aim, call, output):
                 if final:
                     result = self._strike(aim, call, output, result)
@@ -228,8 +240,13 @@ class Striker:
                 corruption = corrupt()
         except FaultError as error:
             aim.refusal = f"at {site}: {error}"
-            logger.warning("%s did not strike %s: %s", aim.fault.id, site, error)
+            logger.warning(
+                "%s%s did not strike %s: %s", speaker(self.rank), aim.fault.id, site, error
+            )
             return None
+        except Exception as error:  # of a model of a person's own
+            aim.refusal = f"at {site}: {aim.fault.model} raised {short(error)}"
+            raise
         before = self._look(tensor)
         struck = _written(faults.materialised(tensor) if copied else tensor, corruption)
         aim.fired += 1
@@ -280,7 +297,7 @@ class Striker:
             _tensors=(before[1], after[1]) if self._keep else None,
         )
         self.injections.append(injection)
-        logger.info("injecting fault to %s", site)
+        logger.info("%sinjecting fault to %s", speaker(self.rank), site)
         if self._fired is not None:
             self._fired(injection)
 
@@ -304,7 +321,6 @@ def _given(aims: Sequence[Aim], call: Call, result: Any) -> list[tuple[Aim, Outp
     return [
         (aim, with_copy(output))
         for aim in aims
-        if "previous" in aim.needs and aim.in_filters(call)
         for output in outputs(call.func, call.args, call.kwargs, result)
     ]
 

@@ -232,13 +232,15 @@ class Interceptor(TorchDispatchMode):
             self._place_optimizer(call)
         elif scope is not None and node is scope.node:
             call.phase = OTHER if not scope.counted else FORWARD if node is None else RECOMPUTE
-            if node is None and watch.sources.asking_for_gradients:
+            if node is None and (watch.sources.asking_for_gradients or _ends_backward()):
                 call.phase = BACKWARD
             if call.phase == RECOMPUTE and watch.sources.recomputing:
                 self._place_recompute(call, node)
             call.module, call.module_call = scope.module, scope.number
         elif node is not None:
             self._place_backward(call, node)
+        elif _ends_backward():
+            self._place_end_of_backward(call)
         else:
             self._place_outside(call)
 
@@ -282,6 +284,12 @@ class Interceptor(TorchDispatchMode):
         if call.phase == RECOMPUTE and watch.sources.recompute_has_lines:
             call.cause = None  # its own lines say more
 
+    def _place_end_of_backward(self, call: Call) -> None:
+        """What a backward does when all its nodes have run, as the last scatter of FSDP2."""
+        watch = self.watch
+        watch.parameters.stale = watch.after_backward = watch.had_backward = True
+        call.phase, call.module, call.module_call = BACKWARD, watch.table.outside, 0
+
     def _place_recompute(self, call: Call, node: Any) -> None:
         """A recompute without a line of its own has those of the call whose node runs."""
         sources = self.watch.sources
@@ -302,6 +310,11 @@ class Interceptor(TorchDispatchMode):
             call.phase, call.module = LOSS, watch.table.loss
         else:
             self._place_by_parameter(call)
+
+
+def _ends_backward() -> bool:
+    """Whether a backward is running; asked where none of its nodes is: at its end."""
+    return torch._C._current_graph_task_id() >= 0
 
 
 @lru_cache(maxsize=8192)

@@ -4,12 +4,13 @@
     skip_update   what an in-place call wrote over
     duplicate     what a second in-place call would have left
 
-The value before is what the same site was given in the last step, where that was seen,
-else what the operator's previous call gave: as it was computed, whatever a fault put in
-its place. So a site that is stale in every step is one step late, and does not freeze.
+The value before is what the same site was given in the last step: as it was computed,
+whatever a fault put in its place. So a site that is stale in every step is one step late,
+and does not freeze. Where a fault names one call, and the last step was not seen, it is
+what the operator's previous call gave.
 
-Limits: one tensor is kept for each site that a fault names, and one for each output of
-an operator that a fault chooses by name alone.
+Limits: one tensor is kept for each site that a fault names, and one for each of all those
+that a fault chooses by the operator alone.
 """
 
 from __future__ import annotations
@@ -103,18 +104,20 @@ class Memory:
             for put_back in drawn:
                 put_back()
 
-    def keep(self, fault: str, call: Call, output: Output, *, numbered: bool) -> None:
+    def keep(self, fault: Fault, call: Call, output: Output) -> None:
         """Remember what a site was given.
 
         Args:
-            fault: Id of the fault that will ask.
+            fault: The fault that will ask.
             call: The call.
             output: The output, with a copy of its tensor from before it was struck.
-            numbered: Whether the fault chooses this call by its number.
         """
-        self._latest[fault, call.op, output.output, output.index] = output.tensor
-        if numbered:
-            self._sites[fault, call.op, call.number, output.output, output.index] = output.tensor
+        wanted = fault.target.call
+        if wanted is not None:
+            self._latest[fault.id, call.op, output.output, output.index] = output.tensor
+        if wanted in (None, call.number):
+            site = (fault.id, call.op, call.number, output.output, output.index)
+            self._sites[site] = output.tensor
 
     def before(self, fault: str, call: Call, output: Output) -> torch.Tensor | None:
         """What the site was given before, or None where nothing was seen."""

@@ -6,28 +6,39 @@
 
 A contribution is written where it lies if the collective overwrites it anyway, else the
 call gets a corrupted copy. What cannot be waited on (``recv_``, a coalescing group) is
-struck just before the first later call that reads it.
+struck just before the first later call that takes it, a collective included, in its step
+or in the one after.
 
 Limits: a buffer that is read without a call (``tensor.numpy()``, ``tolist()``) is read
-before it is struck; such a fault is reported as not injected.
+before it is struck. A fault whose buffer no call takes by the end of the step after its own
+is given up, and reported as not injected; in a session, by the end of its own.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
+from copy import copy
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from fi_notebook import faults
+from fi_notebook.core.valueless import MADE_LIKE
 from fi_notebook.core.words import counted
 from fi_notebook.engine.aim import Aim
 from fi_notebook.engine.collectives import (
     COLLECTIVES,
+    WAIT,
     Group,
     contributed,
-    is_collective,
+    gets_nothing,
+    is_asynchronous,
+    is_final,
+    least_of,
+    may_wait,
     named_arguments,
     neutral,
     reduced,
@@ -35,11 +46,12 @@ from fi_notebook.engine.collectives import (
     stays,
     with_contribution,
 )
-from fi_notebook.engine.intercept import Call
-from fi_notebook.engine.memory import Memory, with_copy
-from fi_notebook.engine.outputs import VIEW, Output, schema_of
+from fi_notebook.engine.intercept import BACKWARD, Call
+from fi_notebook.engine.memory import with_copy
+from fi_notebook.engine.outputs import VIEW, Output, outputs, schema_of
 from fi_notebook.engine.storages import storage_of, tensors_in
-from fi_notebook.errors import FaultError
+from fi_notebook.engine.world import speaker
+from fi_notebook.errors import FaultError, short
 from fi_notebook.faults.tensors import take
 
 if TYPE_CHECKING:
@@ -47,8 +59,30 @@ if TYPE_CHECKING:
 
 __all__ = ["RankStriker", "moved"]
 
+logger = logging.getLogger("fi_notebook")
+
 CONTRIBUTION = "contribution"
-_WAITING = "{} is struck when a call first reads its buffer, and none did"
+_WAITING = "{} is struck when a call first takes its buffer, and none did"
+
+
+@dataclass(frozen=True, eq=False)
+class _Late:
+    """An output that is struck when a call first takes it.
+
+    Attributes:
+        aim: The fault.
+        call: The call that gives it.
+        output: The output.
+    """
+
+    aim: Aim
+    call: Call
+    output: Output
+
+    @property
+    def name(self) -> str:
+        """The call, as a target names it."""
+        return f"{self.call.op}*{self.call.number}"
 
 
 class RankStriker:
@@ -61,8 +95,9 @@ class RankStriker:
     def __init__(self, striker: Striker) -> None:
         """Start with nothing pending."""
         self._striker = striker
-        self._memory = Memory()
-        self._late: list[tuple[Aim, Call, Output]] = []
+        self._late: list[_Late] = []
+        self._asked: list[Any] = []
+        self._told = False
         self._given: list[torch.Tensor] = []
 
     def before(self, call: Call, aims: Sequence[Aim]) -> None:
@@ -91,17 +126,15 @@ class RankStriker:
             for index, tensor in enumerate(tensors)
         ]
         chosen = aim.at(call) and self._is_ours(aim, call, given, tensors)
-        learns = aim.fault.model == "stale_buffer" and aim.in_filters(call)
-        fresh = [with_copy(place) for place in places] if learns else []
+        fresh = [with_copy(place) for place in places] if aim.learns(call) else []
         result = [
             self._struck(aim, call, given, place)
             if chosen and aim.takes(call, place) and self._striker.comes_up(aim, call, place)
             else place.tensor
             for place in places
         ]
-        numbered = aim.fault.target.call is not None
         for place in fresh:
-            self._memory.keep(aim.fault.id, call, place, numbered=numbered)
+            self._striker.memory.keep(aim.fault, call, place)
         return result
 
     def _is_ours(
@@ -116,11 +149,14 @@ class RankStriker:
                 aim.refusal = f"{site} has {size}, there is no rank {wanted} in it"
             elif wanted != group.rank:
                 aim.refusal = f"it is for rank {wanted} of the group, this is rank {group.rank}"
-                aim.elsewhere = True
+                left_out = not aim.fault.is_for(group.member(wanted))
+                aim.refusal += f"; its ranks {aim.fault.ranks} leave that one out" * left_out
+                aim.elsewhere = not left_out
             if wanted != group.rank:
                 return False
         if not tensors:
             aim.refusal = f"this rank gives nothing to {site}"
+            aim.elsewhere = aim.fault.ranks is None and not aim.of_ranks
         return bool(tensors)
 
     def _struck(self, aim: Aim, call: Call, given: dict[str, Any], place: Output) -> torch.Tensor:
@@ -153,9 +189,11 @@ class RankStriker:
             return neutral(name, tensor)
         if aim.fault.model == "duplicate_rank":
             return _twice(name, tensor, call.op)
-        before = self._memory.before(aim.fault.id, call, place)
+        before = self._striker.memory.before(aim.fault.id, call, place)
         if before is None:
-            raise FaultError(f"stale_buffer: this rank gave nothing to {call.op} before")
+            raise FaultError(
+                f"stale_buffer: this rank gave nothing to {call.op} before; strike step 1 or later"
+            )
         if before.shape != tensor.shape or before.dtype != tensor.dtype:
             raise FaultError(
                 f"stale_buffer: the contribution before has shape {tuple(before.shape)} and "
@@ -163,20 +201,78 @@ class RankStriker:
             )
         return before
 
-    def reduce_otherwise(
-        self, aim: Aim, call: Call, made: Sequence[Output], *, final: bool
-    ) -> None:
-        """Put another reduction in the place of the one that was asked for, on every rank."""
+    def wait(self, call: Call, result: Any, aims: Sequence[Aim]) -> bool:
+        """Wait for a collective, where that is allowed; gives whether its outputs are final."""
         given = named_arguments(call.func, call.args, call.kwargs)
-        if not (final and reduction(given)):
-            why = "does not reduce" if final else "is in a coalescing group"
-            aim.refusal = f"{call.op} {why}"
-            return
+        overlapped = call.phase != BACKWARD and is_asynchronous(call.func, given)
+        if overlapped and not self._told and may_wait(call.op):
+            self._told = True
+            logger.warning(
+                "%s%s*%d was made asynchronously and is waited for here, as a fault needs what it "
+                "gives: ranks that meet only because it is asynchronous wait for ever",
+                speaker(self._striker.rank),
+                call.op,
+                call.number,
+            )
+        try:
+            return is_final(call.op, result)
+        except Exception as error:
+            for aim in aims:
+                aim.refusal = f"waiting for {call.op}*{call.number} failed: {short(error)}"
+            raise
+
+    def gets_nothing(self, aim: Aim, call: Call) -> bool:
+        """Whether only another rank gets what a call gives; then the reason is kept."""
+        nothing = gets_nothing(call.op, named_arguments(call.func, call.args, call.kwargs))
+        if nothing:
+            aim.refusal = f"this rank gets nothing of {call.op}*{call.number}, its root does"
+            aim.elsewhere = aim.fault.ranks is None
+        return nothing
+
+    def reduce_otherwise(self, aim: Aim, call: Call, result: Any, *, chosen: bool) -> None:
+        """Put another reduction in the place of the one that was asked for, on every rank.
+
+        Each call of the operator asks whether all ranks of its group mean it: they may number
+        their calls differently, and what some of them alone make ends never.
+        """
+        given, why = named_arguments(call.func, call.args, call.kwargs), ""
+        if not reduction(given):
+            why = f"{call.op} does not reduce"
+        elif not may_wait(call.op):
+            why = f"{call.op}*{call.number} is in a coalescing group"
+        number = None if why else self._agreed(call, given, chosen=chosen)
+        if number is not None:
+            self._reduce_otherwise(aim, call, given, result, number)
+        elif chosen:
+            aim.refusal = why or (
+                f"{call.op}*{call.number} is not the call that the fault is at on every rank of "
+                "its group: ranks that make other calls count otherwise; choose the call by "
+                "module, phase or line instead of its number"
+            )
+
+    def _agreed(self, call: Call, given: dict[str, Any], *, chosen: bool) -> int | None:
+        """The number that all ranks draw by, where all of them mean this call."""
+        work, least = least_of(given, call.op, (int(chosen), call.number))
+        if not chosen:  # the others learn it; there is nothing to wait for
+            self._asked = [one for one in self._asked if not one.is_completed()] + [work]
+            return None
+        work.wait()
+        return int(least[1]) if least[0] else None
+
+    def _reduce_otherwise(
+        self, aim: Aim, call: Call, given: dict[str, Any], result: Any, number: int
+    ) -> None:
+        """The same of a call that all ranks mean, drawing as of one number."""
         given[COLLECTIVES[call.op].gives] = self._given
         others = reduced(given, call.op, aim.fault.parameters["op"])
+        if self.gets_nothing(aim, call):
+            return
+        drawn = copy(call)
+        drawn.number = number
+        made = outputs(call.func, call.args, call.kwargs, result)
         for output, other in zip(made, others, strict=True):
-            if aim.takes(call, output) and self._striker.comes_up(aim, call, output):
-                replace = partial(self._replaced, aim, call, output, other)
+            if aim.takes(call, output) and self._striker.comes_up(aim, drawn, output):
+                replace = partial(self._replaced, aim, drawn, output, other)
                 self._striker.strike_output(aim, call, output, replace)
 
     def _replaced(
@@ -187,27 +283,41 @@ class RankStriker:
         return moved(output.tensor, other, aim.fault.elements, generator)
 
     def later(self, aim: Aim, call: Call, output: Output) -> None:
-        """Strike an output when a call first reads it."""
-        self._late = [
-            one
-            for one in self._late
-            if one[0] is not aim or not _overlap(one[2].tensor, output.tensor)
-        ]
-        self._late.append((aim, call, output))
-        aim.refusal = _WAITING.format(f"{call.op}*{call.number}")
+        """Strike an output when a call first takes it."""
+        late = _Late(aim, call, output)
+        self._late.append(late)
+        aim.waiting += 1
+        aim.refusal = _WAITING.format(late.name)
+
+    @property
+    def waits(self) -> bool:
+        """Whether anything is to be struck that no call has taken yet."""
+        return bool(self._late)
 
     def settle(self, call: Call) -> None:
-        """Strike what a call is about to read and what could not be struck before."""
-        if not self._late or is_collective(call.op) or _only_looks(call):
+        """Strike what a call is about to take and what could not be struck before."""
+        if not self._late or _only_looks(call):
             return
-        read = tensors_in((*call.args, *call.kwargs.values()))
-        for one in list(self._late):
-            aim, origin, output = one
-            if any(_overlap(output.tensor, tensor) for tensor in read):
-                self._late.remove(one)
-                aim.refusal = ""
-                corrupt = partial(self._striker.corruption, aim.fault, origin, output)
-                self._striker.strike_output(aim, origin, output, corrupt)
+        taken = tensors_in((*call.args, *call.kwargs.values()))
+        due = [o for o in self._late if any(_overlap(o.output.tensor, each) for each in taken)]
+        for one in self._forget(due):
+            one.aim.refusal = ""
+            corrupt = partial(self._striker.corruption, one.aim.fault, one.call, one.output)
+            self._striker.strike_output(one.aim, one.call, one.output, corrupt)
+
+    def begin_step(self, step: int) -> None:
+        """Give up what no call took in its own step, nor in the one after."""
+        for one in self._forget([one for one in self._late if one.call.step < step - 1]):
+            one.aim.refusal = f"{_WAITING.format(one.name)} by the end of step {step - 1}"
+            who = speaker(self._striker.rank)
+            logger.warning("%s%s did not strike: %s", who, one.aim.fault.id, one.aim.refusal)
+
+    def _forget(self, late: Sequence[_Late]) -> Sequence[_Late]:
+        """Wait for some no longer."""
+        self._late = [one for one in self._late if one not in late]
+        for one in late:
+            one.aim.waiting -= 1
+        return late
 
 
 def gives(aim: Aim, call: Call) -> bool:
@@ -242,9 +352,10 @@ def _twice(name: str, tensor: torch.Tensor, op: str) -> torch.Tensor:
 
 
 def _only_looks(call: Call) -> bool:
-    """Whether a call makes views and reads nothing."""
+    """Whether a call makes views, reads shapes or waits: it reads no value."""
     kinds = schema_of(call.func).kinds
-    return bool(kinds) and all(kind == VIEW for kind in kinds)
+    views = bool(kinds) and all(kind == VIEW for kind in kinds)
+    return views or call.op == WAIT or call.op in MADE_LIKE
 
 
 def _overlap(one: torch.Tensor, other: torch.Tensor) -> bool:

@@ -40,6 +40,7 @@ from fi_notebook.engine.tape import (
     TapeSite,
 )
 from fi_notebook.engine.tape_recorder import plain_of, same_plain
+from fi_notebook.engine.world import process_rank
 from fi_notebook.errors import FaultError
 
 __all__ = ["Astray", "Sliced", "run_slice", "slices"]
@@ -324,7 +325,7 @@ def _struck(
     flip = faults.flip_one(tensor, bit, index) if type(bit) is type(index) is int else None
     if flip is not None:
         return flip.before, flip.after, 1, flip.undo  # a flipped bit is never the same
-    identity = faults.firing(fault, site, step)
+    identity = faults.firing(fault, site, step, rank=process_rank())
     generator = faults.generator(fault.seed, *identity, device=tensor.device)
     try:
         corruption = faults.corrupt(
@@ -353,4 +354,5 @@ def _unknown(dtype: str, shape: tuple[int, ...]) -> TensorStats:
 def _injection(fault: Fault, site: Site, step: int, changed: int, note: str) -> Injection:
     """The record of the strike, without statistics: nobody waits for them."""
     unknown = _unknown(site.dtype, site.shape)
-    return Injection(fault.id, site, step, unknown, unknown, changed, (), note=note)
+    rank = process_rank()
+    return Injection(fault.id, site, step, unknown, unknown, changed, (), note=note, rank=rank)

@@ -202,7 +202,7 @@ class StoredStriker:
                 aim.stepped += 1
                 found = list(optimizer_tensors(self._watch, optimizer, kind))
                 self._strike_all(aim, found)
-                if not aim.reached and self._watch.clock.step in aim.fault.steps:
+                if not aim.reached and aim.due(self._watch.clock.step):
                     self._explain(aim, optimizer, [name for name, _, _ in found])
 
     def _strike_all(self, aim: Aim, found: Iterable[tuple[str, str, torch.Tensor]]) -> None:
@@ -227,20 +227,27 @@ class StoredStriker:
         target, step, told = aim.fault.target, self._watch.clock.step, bool(aim.refusal)
         parameters = [name for name, _, _ in optimizer_tensors(self._watch, optimizer, "param")]
         glob = any(character in target.op for character in "*?[")
-        if not (glob or any(f"{target.op}.".startswith(f"{name}.") for name in parameters)):
+        if not (glob or any(_is_of(target.op, name) for name in parameters)):
             return  # the parameter is another optimizer's
         if target.kind == "grad":
             aim.refusal = f"there is no gradient {target.op!r} in step {step}"
-        elif not found:
-            aim.refusal = (
-                f"{type(optimizer).__name__} has no state yet in step {step}: it makes it in "
-                "its first step; strike a later one"
-            )
-        else:
-            mine = [name for name in found if target.op.startswith(name.rpartition(".")[0])]
-            aim.refusal = f"no state {target.op!r}{did_you_mean(target.op, mine or found)}"
+            return
+        owner = type(optimizer).__name__
+        mine = [name for name in found if glob or _is_of(target.op, name.rpartition(".")[0])]
+        if mine:
+            aim.refusal = f"no state {target.op!r}{did_you_mean(target.op, mine)}"
             if not (told or glob):
                 logger.error("%s: %s", aim.fault.id, aim.refusal)
+        elif step <= aim.first_step:
+            aim.refusal = (
+                f"{owner} has no state yet in step {step}: it makes it in its first step; strike "
+                "a later one"
+            )
+        else:
+            aim.refusal = (
+                f"{owner} holds no state of {target.op!r} in step {step}: it has not stepped the "
+                "parameter, keeps none, or leaves it to another rank"
+            )
 
     def _strike(self, aim: Aim, name: str, module: str, tensor: torch.Tensor, step: int) -> None:
         fault, kind = aim.fault, aim.fault.target.kind
@@ -282,6 +289,11 @@ def _written_whole(call: Call) -> list[torch.Tensor]:
 def _place(tensor: torch.Tensor) -> tuple[int | None, int, int]:
     """Where the elements of a tensor lie, and how many they are."""
     return address_of(tensor), int(tensor.storage_offset()), tensor.numel()
+
+
+def _is_of(name: str, parameter: str) -> bool:
+    """Whether a gradient's or a state's name is that of a parameter."""
+    return f"{name}.".startswith(f"{parameter}.")
 
 
 def _in_modules(aim: Aim, module: str, name: str) -> bool:

@@ -3,7 +3,7 @@
     drop_rank(rank=2)        all-reduce over ranks that hold 0, 1, 2, 3: 4 instead of 6
     duplicate_rank(rank=2)   8
     corrupt_rank(rank=2)     2: its contribution is negated
-    stale_buffer(rank=2)     its contribution of the collective before
+    stale_buffer(rank=2)     its contribution of the step before
     wrong_reduction(op=...)  another reduction than was asked for
 
 They are declared here and carried out by the engine, around the collective: all ranks
@@ -80,7 +80,7 @@ _DECLARED = (
         "call",
         ("collective",),
         (RANK,),
-        "Sends again what one rank computed for the previous collective of this site.",
+        "Sends again what one rank computed for this site in the step before.",
         example={"rank": 2},
     ),
     FaultModel(

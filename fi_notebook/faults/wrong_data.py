@@ -1,6 +1,6 @@
 """Fault models of right values in the wrong place or at the wrong time.
 
-    stale           what was computed for this site in the step or call before (a call model)
+    stale           what was computed for this site in the step before (a call model)
     wrong_address   the value of another element of the same tensor, drawn
     shift(by=1)     the value of an element some places before
     swap_rows       two rows of the tensor as a matrix change places
@@ -58,7 +58,11 @@ def taken_from(source: torch.Tensor | None, ctx: Context, name: str) -> torch.Te
 
 @register("stale", group="wrong data", needs=("previous",), integers=MOVES, source=STALE)
 def stale(_values: torch.Tensor, ctx: Context) -> torch.Tensor:
-    """Replaces values by those computed for this site in the step before, else the call before."""
+    """Replaces values by those computed for this site in the step before.
+
+    A call that is named by its number, and was not seen in the step before, has those of the
+    operator's call before it.
+    """
     return taken_from(ctx.previous, ctx, "stale")
 
 

@@ -27,14 +27,17 @@ __all__ = ["aimed_at"]
 logger = logging.getLogger("fi_notebook")
 
 
-def aimed_at(plan: FaultPlan, table: ModuleTable) -> tuple[list[Fault], tuple[NotInjected, ...]]:
+def aimed_at(
+    plan: FaultPlan, table: ModuleTable, rank: int
+) -> tuple[list[Fault], tuple[NotInjected, ...]]:
     """The faults that can strike a model, and those that never can, with the reason.
 
-    Of one that is switched off nothing is said; it stays, where it could strike, so that how
-    often it fired is not forgotten.
+    A name that only another rank's fault gives may be one of that rank's model. Of one that is
+    switched off nothing is said; it stays, where it could strike, so that how often it struck is
+    not forgotten.
     """
     names = [*table.names, *table.parameters]
-    enabled = [fault for fault in plan if fault.enabled]
+    enabled = [fault for fault in plan if fault.enabled and fault.is_for(rank)]
     _report_unknown_modules([plan.modules or (), *(f.modules or () for f in enabled)], names)
     aimed, refused = [], []
     for fault in plan:
@@ -42,7 +45,9 @@ def aimed_at(plan: FaultPlan, table: ModuleTable) -> tuple[list[Fault], tuple[No
         try:
             arming.check_filters(fault, table.model)
         except (SiteError, FaultError) as error:
-            if fault.enabled:
+            if isinstance(error, SiteError) and not fault.is_for(rank):
+                aimed.append(fault)
+            elif fault.enabled:
                 logger.error("%s: %s", fault.id, error)  # noqa: TRY400  (said, not raised)
                 refused.append(NotInjected(fault.id, str(error)))
         else:

@@ -1,11 +1,12 @@
 """The structured twin of the log: one JSON line per injection, as it happens.
 
     {"event": "injection", "fault": "f1", "site": "relu*2:0", "step": 0, "rank": 0, …}
-    {"event": "not_injected", "fault": "f2", "reason": "…"}
-    {"event": "end", "step": 20}
+    {"event": "not_injected", "fault": "f2", "reason": "…", "rank": 0}
+    {"event": "end", "step": 20, "rank": 0, "world_size": 4}
 
-Each line is on the disk, whole, before training goes on. Where it cannot be written, that
-is an error of the step: a run whose record is lost is worth nothing.
+Several ranks may write to one file. Each line is on the disk, whole, before training goes on.
+Where it cannot be written, that is an error of the step: a run whose record is lost is worth
+nothing.
 """
 
 from __future__ import annotations
@@ -62,11 +63,12 @@ class EventFile:
             }
         )
 
-    def finish(self, missed: Iterable[NotInjected], step: int) -> None:
-        """Write what did not fire and how far training came."""
+    def finish(self, missed: Iterable[NotInjected], step: int, rank: int, world_size: int) -> None:
+        """Write what did not fire on a rank of so many, and how far training came."""
         for one in missed:
-            self._line({"event": "not_injected", "fault": one.fault, "reason": one.reason})
-        self._line({"event": "end", "step": step})
+            told = {"event": "not_injected", "fault": one.fault, "reason": one.reason}
+            self._line(told | {"rank": rank})
+        self._line({"event": "end", "step": step, "rank": rank, "world_size": world_size})
 
     def _line(self, mapping: dict[str, Any]) -> None:
         append_whole(self._path, (json.dumps(mapping, allow_nan=False) + "\n").encode())

@@ -24,13 +24,11 @@ from __future__ import annotations
 
 import atexit
 import logging
-import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-import torch
 from torch import nn
 from torch.optim import Optimizer
 
@@ -43,6 +41,7 @@ from fi_notebook.engine.inject import Striker
 from fi_notebook.engine.intercept import Observer, Watch
 from fi_notebook.engine.source import SourceStacks
 from fi_notebook.engine.steps import StepClock
+from fi_notebook.engine.world import process_rank, speaker, world_size
 from fi_notebook.injector.aiming import aimed_at
 from fi_notebook.injector.arguments import Progress, check_arguments
 from fi_notebook.injector.events import EventFile
@@ -104,7 +103,7 @@ class Injector:
         )
         self._clock.optimizers += optimizers
         self._watch = Watch(model, self._clock, SourceStacks())
-        aimed, self._refused = aimed_at(self.plan, self._watch.table)
+        aimed, self._refused = aimed_at(self.plan, self._watch.table, self._rank)
         self._striker = Striker(aimed, self._watch, fired=self._fired)
         self._begin_at(start_step)
         self._log = CallLog(self.plan, self._watch, verbosity or self.plan.verbosity)
@@ -140,7 +139,8 @@ class Injector:
     def report(self) -> str:
         """What fired and what did not, and why; several lines of text."""
         lines = report_lines(self.injections, self.not_injected, self.step, self._clock.begun)
-        return "\n".join((*lines, *(f"  {text}" for text in self._missed_steps())))
+        told = "\n".join((*lines, *(f"  {text}" for text in self._missed_steps())))
+        return f"{speaker(self._rank)}{told}"
 
     def close(self) -> None:
         """Detach from the training; may be called any number of times."""
@@ -151,13 +151,14 @@ class Injector:
             self._striker.stored.undo()
         finally:
             self._attachment.detach()
+        who = speaker(self._rank)
         for missed in self._striker.not_injected():  # what was refused was said at once
             if not missed.elsewhere:
-                logger.warning("%s was not injected: %s", missed.fault, missed.reason)
+                logger.warning("%s%s was not injected: %s", who, missed.fault, missed.reason)
         for text in self._missed_steps():
-            logger.warning("%s", text)
+            logger.warning("%s%s", who, text)
         if self._events is not None:
-            self._events.finish(self.not_injected, self.step)
+            self._events.finish(self.not_injected, self.step, self._rank, world_size())
 
     def __deepcopy__(self, _memo: dict[int, Any]) -> Injector:
         """Itself: what holds it may be copied, but it strikes the one model that it was given."""
@@ -220,10 +221,7 @@ class Injector:
 
     def _begin_step(self, step: int) -> None:
         """A step begins."""
-        self._striker.rank = self._rank
-        for aim in self._striker.aims:
-            aim.rank = self._striker.rank
-            aim.last_step = max(aim.last_step, step)
+        self._striker.begin_step(step, self._rank)
         if self._is_seen(step):
             self._log.begin_step(step, listed=self._striker.due(step) or self._log.lists(step))
 
@@ -237,8 +235,4 @@ class Injector:
 
     @property
     def _rank(self) -> int:
-        if self._given_rank is not None:
-            return self._given_rank
-        if torch.distributed.is_available() and torch.distributed.is_initialized():
-            return torch.distributed.get_rank()
-        return int(os.environ.get("RANK", "0"))
+        return process_rank() if self._given_rank is None else self._given_rank

@@ -5,6 +5,8 @@
       never was not injected: asked for call 9 of relu, 1 was made
     training came to step 2
 
+Of several ranks that wrote to one file, each is told by itself.
+
 Limits: events are read whole; a file of many millions takes its size in memory.
 """
 
@@ -16,6 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from fi_notebook.analysis.words import several
 from fi_notebook.core.site import PHASES, module_text
 from fi_notebook.core.trace import Trace
 from fi_notebook.core.words import agreed, counted
@@ -61,15 +64,35 @@ def events(path: Path) -> str:
     """
     written = path.read_text(encoding="utf-8").splitlines()
     found = [_event(line, path, number) for number, line in enumerate(written, 1)]
-    fired = [event for event in found if event.get("event") == "injection"]
+    size = max((event.get("world_size", 1) for event in found), default=1)
+    ranks = sorted({event.get("rank", 0) for event in found})
+    if size == 1 and len(ranks) <= 1:
+        return "\n".join(_record(found))
+    lines = [f"{counted(_fired(found), 'injection')}, {counted(len(ranks), 'rank')}"]
+    for rank in ranks:
+        first, *more = _record([event for event in found if event.get("rank", 0) == rank])
+        lines += [f"rank {rank}: {first}", *(f"  {line.strip()}" for line in more)]
+    silent = [f"rank {rank}" for rank in range(size) if rank not in ranks]
+    if silent:
+        lines.append(f"no record of {several(silent)}: the run was cut off there")
+    return "\n".join(lines)
+
+
+def _fired(found: Sequence[dict[str, Any]]) -> int:
+    return sum(event["event"] == "injection" for event in found)
+
+
+def _record(found: Sequence[dict[str, Any]]) -> list[str]:
+    """What one process wrote, in lines."""
+    fired = [event for event in found if event["event"] == "injection"]
     lines = [counted(len(fired), "injection")]
     names = dict.fromkeys(event["fault"] for event in fired)
     lines += [_fault(name, [one for one in fired if one["fault"] == name]) for name in names]
-    missed = [event for event in found if event.get("event") == "not_injected"]
+    missed = [event for event in found if event["event"] == "not_injected"]
     lines += [f"  {event['fault']} was not injected: {event['reason']}" for event in missed]
-    ends = [event["step"] for event in found if event.get("event") == "end"]
-    lines.append(f"training came to step {ends[-1]}" if ends else "the run was cut off")
-    return "\n".join(lines)
+    ended = bool(found) and found[-1]["event"] == "end"
+    lines.append(f"training came to step {found[-1]['step']}" if ended else "the run was cut off")
+    return lines
 
 
 def _fault(name: str, fired: Sequence[dict[str, Any]]) -> str:

@@ -18,7 +18,7 @@ from torch import nn
 
 from fi_notebook.core.fault import Elements, Fault, FaultPlan, plain_elements, texts
 from fi_notebook.core.site import Site, Target
-from fi_notebook.core.steps import Steps
+from fi_notebook.core.steps import Steps, ranks_of
 from fi_notebook.core.trace import Trace
 from fi_notebook.core.words import counted
 from fi_notebook.errors import SiteError
@@ -120,10 +120,12 @@ class Planned:
             code=texts(code, "code"),
             phases=texts(phases, "phases"),
             scope=scope,
-            micro_batches=None if micro_batches is None else Steps.parse(micro_batches),
+            micro_batches=(
+                None if micro_batches is None else Steps.parse(micro_batches, "micro_batches")
+            ),
             probability=probability,
             times=times,
-            ranks=None if ranks is None else Steps.parse(ranks),
+            ranks=None if ranks is None else ranks_of(ranks),
         )
         return self.add(fault)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import Any
 
@@ -29,6 +29,7 @@ from fi_notebook.core.trace import FLAGS
 from fi_notebook.core.words import among, counted
 from fi_notebook.engine.replay import StepResult, run_step
 from fi_notebook.engine.store import ValueStore
+from fi_notebook.engine.world import process_rank
 from fi_notebook.errors import SessionError
 from fi_notebook.session.comparing import compare_steps, distance, update_of
 from fi_notebook.session.evaluation import Evaluate, evaluated
@@ -86,7 +87,7 @@ class Replay:
     keeping: Keeping
     tolerance: Tolerance = DEFAULT
     detectors: Mapping[str, Mapping[str, Any]] | None = None
-    rank: int = 0
+    rank: int = field(default_factory=process_rank)
     courses: dict[tuple[Any, ...], _Course] | None = None
 
     def run(self, steps: int, evaluate: Evaluate | None) -> Run:

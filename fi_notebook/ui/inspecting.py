@@ -11,14 +11,15 @@ Preview and arm make the same fault, so what is previewed is what is armed.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from fi_notebook import faults
 from fi_notebook.core.fault import Fault, FaultPlan
 from fi_notebook.core.site import Target
-from fi_notebook.core.steps import Steps
+from fi_notebook.core.steps import Steps, ranks_of
 from fi_notebook.core.trace import Trace
 from fi_notebook.core.words import counted
 from fi_notebook.engine import arming
@@ -92,7 +93,9 @@ def _fault(session: Session, request: Request) -> Fault:
     fields = dict(request.fields)
     fields.pop("row", None)
     edited = fields.pop("fault", None)
-    read: dict[str, Any] = {n: Steps.parse(fields.pop(n)) for n in _STEPS if n in fields}
+    read: dict[str, Any] = {
+        name: parse(fields.pop(name)) for name, parse in _STEPS.items() if name in fields
+    }
     read |= {name: _exact(fields.pop(name)) for name in _WHOLE if name in fields}
     read["parameters"] = _parameters(fields["model"], fields.pop("parameters"))
     target = Target.parse(fields.pop("site"))
@@ -117,7 +120,11 @@ def _in_place(plan: FaultPlan, name: str, fault: Fault) -> Fault:
     )
 
 
-_STEPS = ("steps", "micro_batches", "ranks")
+_STEPS: dict[str, Callable[[Any], Steps]] = {
+    "steps": Steps.parse,
+    "micro_batches": partial(Steps.parse, what="micro_batches"),
+    "ranks": ranks_of,
+}
 _WHOLE = ("seed", "times")
 _NUMBERS = ("int", "ints", "float", "value")  # types of parameters that hold whole numbers
 

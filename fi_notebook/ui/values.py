@@ -19,6 +19,7 @@ import torch
 from fi_notebook import faults
 from fi_notebook.core.fault import Fault
 from fi_notebook.core.site import Site
+from fi_notebook.engine.world import process_rank
 from fi_notebook.report.payload import element_payload
 
 __all__ = [
@@ -126,7 +127,7 @@ def preview(tensor: torch.Tensor, fault: Fault, site: Site) -> dict[str, Any]:
     if faults.get(fault.model).kind != "value":
         return {"note": f"{fault.model} needs the running call; press Replay to see what it does"}
     step = fault.steps.first or 0
-    identity = faults.firing(fault, site, step)
+    identity = faults.firing(fault, site, step, rank=process_rank())
     draws = faults.generator(fault.seed, *identity, device=tensor.device)
     corruption = faults.corrupt(tensor, fault.model, fault.parameters, fault.elements, draws)
     changes = corruption.changes(tuple(tensor.shape), limit=_MARKED)

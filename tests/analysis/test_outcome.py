@@ -71,6 +71,29 @@ def test_not_injected_gives_the_reason_and_is_not_masked() -> None:
     assert "(every fault of the plan is switched off)" in case(injections=(), plan=off).reason
 
 
+ELSEWHERE = (NotInjected("f1", "it is for ranks 1, this is rank 0", elsewhere=True),)
+
+
+def test_what_struck_another_rank_is_judged_where_it_reached_this_one() -> None:
+    """The weights differ though no fault struck here; without a difference nothing came of it."""
+    outcome = case(injections=(), not_injected=ELSEWHERE)
+    assert outcome.name == "changed"
+    assert outcome.reason.startswith(
+        "f1 struck another rank, and what came of it reached this one; "
+    )
+    equal = case(injections=(), not_injected=ELSEWHERE, comparison=comparison({}))
+    assert str(equal) == (
+        "not_injected: no fault struck this rank, and nothing on it differs "
+        "(f1: it is for ranks 1, this is rank 0)"
+    )
+
+
+def test_a_rank_that_another_ones_fault_stopped_says_so() -> None:
+    """It was not struck itself."""
+    outcome = case(error="ValueError: bad", injections=(), not_injected=ELSEWHERE)
+    assert outcome.reason.endswith("ValueError: bad, before any fault had struck this rank")
+
+
 def test_inactive_struck_but_changed_nothing() -> None:
     """Zero set to zero: 0 of 6 elements changed a bit."""
     same = injection(after=(0.0, 0.5, 1.0, 2.0, 0.0, 3.0))

@@ -5,6 +5,7 @@ Every scenario returns plain JSON: values, what struck (`_told`) and why what di
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +14,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed import _functional_collectives as functional
 
-from fi_notebook import Injector, Session
+from fi_notebook import Injector, Session, faults
 
 Plan = dict[str, Any]
 distributed: Any = dist  # much of it is unannotated
@@ -24,6 +25,7 @@ def _told(injector: Injector) -> dict[str, Any]:
         "struck": [[str(i.site), i.step, i.kind, i.changed] for i in injector.injections],
         "ranks": [i.rank for i in injector.injections],
         "missed": {n.fault: n.reason for n in injector.not_injected},
+        "warned_of": [n.fault for n in injector.not_injected if not n.elsewhere],
     }
 
 
@@ -45,6 +47,57 @@ def all_reduces(rank: int, size: int, plan: Plan, give: list[float], **options: 
     return {"got": got, **_told(injector)}
 
 
+def uneven(rank: int, size: int, plan: Plan, members: list[int]) -> Any:
+    """An all-reduce of rank + 1 by some ranks, then two by all, of 100 and 1000 times that."""
+    group = dist.new_group(members)
+    model, x = _ones_model()
+    got = []
+    with Injector(plan, model=model) as injector:
+        model(x)
+        for factor in (1.0, 100.0, 1000.0):
+            value = torch.full((4,), factor * (rank + 1))
+            if factor > 1:
+                dist.all_reduce(value)
+            elif rank in members:
+                dist.all_reduce(value, group=group)
+            got.append(value.tolist())
+    return {"got": got, **_told(injector)}
+
+
+def trained(rank: int, size: int, plan: Plan, ops: list[str], steps: int) -> Any:
+    """Training in which step s makes some collectives, call c of 100 * rank + 10 * s + c."""
+    model, x = _ones_model()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    got = []
+    with Injector(plan, model=model) as injector:
+        for step in range(steps):
+            loss = model(x).sum()
+            for number, op in enumerate(ops, 1):
+                got += _move(op, torch.full((size,), 100.0 * rank + 10 * step + number))
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    return {"got": got, **_told(injector)}
+
+
+def _move(op: str, value: Tensor) -> list[float]:
+    """One collective of a value; what it gives, the same of every element."""
+    result = value
+    if op == "all_reduce":
+        dist.all_reduce(value)
+    elif op == "all_reduce of one":
+        result = value[:1]
+        dist.all_reduce(result)
+    elif op == "broadcast":
+        dist.broadcast(value, 1)
+    elif op == "reduce":
+        dist.reduce(value, 1)
+    else:
+        result = torch.zeros(1)
+        dist.reduce_scatter_tensor(result, value)
+    return sorted(set(result.tolist()))
+
+
 def trained_all_reduces(rank: int, size: int, plan: Plan, steps: int) -> Any:
     """Training with one all-reduce a step, of ``10 * step + rank``."""
     model, x = _ones_model()
@@ -62,15 +115,34 @@ def trained_all_reduces(rank: int, size: int, plan: Plan, steps: int) -> Any:
     return {"got": got, **_told(injector)}
 
 
-def asynchronous(rank: int, size: int, plan: Plan) -> Any:
-    """An asynchronous all-reduce, waited for by the script as well."""
+def asynchronous(rank: int, size: int, plan: Plan, async_op: bool = True) -> Any:
+    """An asynchronous all-reduce, waited for by the script as well; warnings of the package."""
     model, x = _ones_model()
     value = torch.full((2,), float(rank))
-    with Injector(plan, model=model) as injector:
+    said = _Said()
+    with Injector(plan, model=model) as injector, said:
         model(x)
-        work = dist.all_reduce(value, async_op=True)
-        work.wait()
-    return {"got": value.tolist(), **_told(injector)}
+        work = dist.all_reduce(value, async_op=async_op)
+        if async_op:
+            work.wait()
+    return {"got": value.tolist(), "warned": said.texts, **_told(injector)}
+
+
+class _Said(logging.Handler):
+    """Warnings of the package, while it is entered."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.texts: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.texts.append(record.getMessage())
+
+    def __enter__(self) -> None:
+        logging.getLogger("fi_notebook").addHandler(self)
+
+    def __exit__(self, *_: object) -> None:
+        logging.getLogger("fi_notebook").removeHandler(self)
 
 
 def _each(*values: float) -> list[Tensor]:
@@ -353,7 +425,45 @@ def traced(rank: int, size: int) -> Any:
         "losses": [run.golden[0].loss, run.faulty[0].loss],
         "noise": run.noise is None or run.noise.equal,
         "struck": [str(i.site) for i in run.injections],
+        "outcome": str(run.outcome),
     }
+
+
+def replayed(rank: int, size: int, faults: list[Plan]) -> Any:
+    """A session's replay of each fault, at an all-reduce of eight elements that nothing reads."""
+    model, x = _ones_model()
+
+    def step() -> Tensor:
+        out = model(x).sum()
+        dist.all_reduce(torch.full((8,), rank + 1.0))
+        out.backward()
+        return out
+
+    session = Session(step, model=model)
+    session.trace()
+    told = []
+    for fault in faults:
+        given = dict(fault)
+        armed = session.arm("c10d::allreduce_*1", given.pop("model"), **given)
+        run = session.replay()
+        told.append(
+            {
+                "struck": [[i.rank, *(e.index for e in i.elements)] for i in run.injections],
+                "outcome": str(run.outcome),
+            }
+        )
+        session.disarm(armed.id)
+    return told
+
+
+def trained_once(rank: int, size: int, plan: Plan) -> Any:
+    """The step of `replayed` under an injector: where each fault struck."""
+    model, x = _ones_model()
+    with Injector(plan, model=model) as injector:
+        out = model(x).sum()
+        dist.all_reduce(torch.full((8,), rank + 1.0))
+        out.backward()
+    return [[i.rank, *(e.index for e in i.elements)] for i in injector.injections]
 
 
 def coalesced(rank: int, size: int, plan: Plan) -> Any:
@@ -394,3 +504,77 @@ def unread(rank: int, size: int, plan: Plan) -> Any:
         else:
             dist.recv(value, 1)
     return {"got": value.tolist(), **_told(injector)}
+
+
+def passed_on(rank: int, size: int, plan: Plan, how: str) -> Any:
+    """Rank 0 sends (5, 7) to rank 1, which does something with the buffer before it reads it."""
+    model, x = _ones_model()
+    buffer = torch.ones(2)
+    with Injector(plan, model=model) as injector:
+        model(x)
+        if rank == 0:
+            dist.send(torch.tensor([5.0, 7.0]), 1)
+        else:
+            work = distributed.irecv(buffer, 0)
+            if how == "shape":
+                torch.zeros_like(buffer)
+            work.wait()
+        if how == "send":
+            dist.send(buffer, 0) if rank else dist.recv(buffer, 1)
+        if how == "all_reduce":
+            dist.all_reduce(buffer)
+        if how == "receive":
+            dist.recv(buffer, 0) if rank else dist.send(torch.tensor([1.0, 2.0]), 1)
+        got = buffer * 1
+    return {"got": got.tolist(), **_told(injector)}
+
+
+def received_late(rank: int, size: int, plan: Plan, sent_in: list[int], read_in: list[int]) -> Any:
+    """Rank 0 sends step + 1 at the end of some steps; rank 1 reads after the forward of some."""
+    model, x = _ones_model()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    buffer, seen = torch.zeros(1), []
+    with Injector(plan, model=model) as injector:
+        for step in range(4):
+            loss = model(x).sum()
+            if rank == 1 and step in read_in:
+                seen.append((buffer * 1).item())
+            loss.backward()
+            if step in sent_in:
+                dist.recv(buffer, 0) if rank else dist.send(torch.tensor([step + 1.0]), 1)
+            optimizer.step()
+            optimizer.zero_grad()
+    return {"seen": seen, **_told(injector)}
+
+
+def received_twice(rank: int, size: int, plan: Plan) -> Any:
+    """Rank 1 receives 5 and 7 from rank 0, and then reads both."""
+    model, x = _ones_model()
+    buffers = _each(0.0, 0.0)
+    with Injector(plan, model=model) as injector:
+        model(x)
+        for buffer, value in zip(buffers, _each(5.0, 7.0), strict=True):
+            dist.recv(buffer, 0) if rank else dist.send(value, 1)
+        got = torch.cat(buffers)
+    return {"got": got.tolist(), **_told(injector)}
+
+
+def raising(rank: int, size: int, target: str) -> Any:
+    """A fault model of a person's own that raises, at an operator or a collective."""
+    faults.register("boom", replace=True)(_boom)
+    plan: Plan = {"version": 2, "faults": [{"id": "f1", "target": target, "model": "boom"}]}
+    model, x = nn.Sequential(nn.Linear(1, 1), nn.ReLU()), torch.ones(1, 1)
+    raised = ""
+    with Injector(plan, model=model) as injector:
+        try:
+            model(x)
+            dist.all_reduce(torch.ones(1))
+        except ValueError as error:
+            raised = repr(error)
+    faults.unregister("boom")
+    return {"raised": raised, **_told(injector)}
+
+
+def _boom(values: Tensor, ctx: Any) -> Tensor:
+    """Raise."""
+    raise ValueError("boom")

@@ -59,9 +59,52 @@ def test_a_coalescing_group_is_not_waited_on(two: Pool) -> None:
 def test_a_buffer_that_nothing_reads_is_reported(two: Pool) -> None:
     """Rank 1 never reads what a coalesced call gave before the training ends."""
     answers = two.run("unread", plan=_plan("c10d::recv_", ranks=[0]))
-    reason = "c10d::recv_*1 is struck when a call first reads its buffer, and none did"
+    reason = "c10d::recv_*1 is struck when a call first takes its buffer, and none did"
     assert answers[0]["missed"] == {"f1": reason}
     assert answers[0]["got"] == [2]
+
+
+@pytest.mark.parametrize(
+    ("how", "got"),
+    [
+        ("send", ([50, 70], [50, 70])),
+        ("all_reduce", ([51, 71], [51, 71])),  # rank 0 gives 1 and 1
+        ("receive", ([1, 1], [1, 2])),  # written over, as by zeros right after the receive
+        ("shape", ([1, 1], [50, 70])),  # the message was still to come
+    ],
+)
+def test_whatever_call_takes_the_buffer_first_finds_it_struck(
+    two: Pool, how: str, got: tuple[list[int], list[int]]
+) -> None:
+    """Of (5, 7), times 10 on rank 1: a send, a collective, another receive, or a product."""
+    answers = two.run("passed_on", plan=_plan("c10d::recv_*1", ranks=[1]), how=how)
+    assert tuple(a["got"] for a in answers) == got
+    assert answers[1]["struck"] == [["c10d::recv_*1:0[0]", 0, "in place", 2]]
+
+
+def test_a_buffer_may_be_read_in_the_step_after(two: Pool) -> None:
+    """Step 0 gives 1, read as 10 in step 1 though no fault is for that; the others are right."""
+    plan = _plan("c10d::recv_*1", ranks=[1], steps=[0])
+    answers = two.run("received_late", plan=plan, sent_in=[0, 1, 2], read_in=[1, 2, 3])
+    assert answers[1]["seen"] == [10, 2, 3]
+    assert [step for _, step, _, _ in answers[1]["struck"]] == [0]
+
+
+def test_a_buffer_that_is_read_later_is_given_up(two: Pool) -> None:
+    """In step 3, which a fault is for again, the 1 of step 0 is not struck any more."""
+    plan = _plan("c10d::recv_*1", ranks=[1], steps=[0, 3])
+    answers = two.run("received_late", plan=plan, sent_in=[0], read_in=[3])
+    assert answers[1]["seen"] == [1]
+    assert answers[1]["missed"] == {
+        "f1": "c10d::recv_*1 is struck when a call first takes its buffer, and none did by the "
+        "end of step 1"
+    }
+
+
+def test_what_waits_counts_as_a_firing(two: Pool) -> None:
+    """With times 1 the first of two receives is struck, though both are read after both."""
+    answers = two.run("received_twice", plan=_plan("c10d::recv_", ranks=[1], times=1))
+    assert [a["got"] for a in answers] == [[0, 0], [50, 7]]
 
 
 def test_looking_at_everything_does_not_hang(four: Pool) -> None:

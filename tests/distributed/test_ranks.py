@@ -60,7 +60,10 @@ def test_a_rank_that_is_not_there_is_reported(four: Pool) -> None:
 
 
 def test_a_stale_contribution_is_that_of_the_collective_before(four: Pool) -> None:
-    """Rank 2 gives 2 again where it had 12: 10 + 11 + 2 + 13 = 36 instead of 46."""
+    """A call that is named has that of the call before where there was no step before.
+
+    Rank 2 gives 2 again where it had 12: 10 + 11 + 2 + 13 = 36 instead of 46.
+    """
     plan = _plan(f"{ALL_REDUCE}*2", "stale_buffer", parameters={"rank": 2})
     answers = four.run("all_reduces", plan=plan, give=[0.0, 10.0])
     assert [a["got"] for a in answers] == [[[6, 6], [36, 36]]] * 4
@@ -230,3 +233,143 @@ def test_ranks_are_counted_in_their_group(four: Pool) -> None:
     answers = four.run("subgroup", plan=plan, members=[1, 3])
     assert [a["got"] for a in answers] == [0, 1, 2, 1]
     assert [bool(a["struck"]) for a in answers] == [False, False, False, True]
+
+
+def _max(**parts: Any) -> dict[str, Any]:
+    return _plan(parts.pop("target"), "wrong_reduction", parameters={"op": "max"}, **parts)
+
+
+def test_another_reduction_is_made_where_all_ranks_mean_the_call(four: Pool) -> None:
+    """Ranks 0 and 1 make a call more, so 2 is not one call: nobody waits, and all is right."""
+    answers = four.run("uneven", plan=_max(target=f"{ALL_REDUCE}*2"), members=[0, 1])
+    sums = [[1000.0] * 4, [10000.0] * 4]
+    assert [a["got"][1:] for a in answers] == [sums] * 4
+    assert [a["got"][0] for a in answers] == [[3.0] * 4, [3.0] * 4, [3.0] * 4, [4.0] * 4]
+    why = "c10d::allreduce_*2 is not the call that the fault is at on every rank of its group: "
+    assert all(a["missed"]["f1"].startswith(why) for a in answers)
+
+
+def test_another_reduction_strikes_the_same_elements_on_all_ranks(four: Pool) -> None:
+    """One element, 400 or 4000 instead of 1000 or 10000, though ranks count otherwise."""
+    plan = _max(target=ALL_REDUCE, elements={"count": 1})
+    answers = four.run("uneven", plan=plan, members=[0, 1])
+    assert answers[0]["got"][1:] == answers[1]["got"][1:] == answers[2]["got"][1:]
+    assert answers[0]["got"][0] == answers[1]["got"][0] != [3.0] * 4
+    assert [sorted(one) for one in answers[3]["got"][1:]] == [
+        [400.0, 1000.0, 1000.0, 1000.0],
+        [4000.0, 10000.0, 10000.0, 10000.0],
+    ]
+
+
+def test_a_rank_whose_times_are_used_up_keeps_nobody_waiting(four: Pool) -> None:
+    """Ranks 0 and 1 fired once, at a call of their own; the others cannot fire without them."""
+    answers = four.run("uneven", plan=_max(target=ALL_REDUCE, times=1), members=[0, 1])
+    assert [a["got"][1:] for a in answers] == [[[1000.0] * 4, [10000.0] * 4]] * 4
+    assert [a["got"][0][0] for a in answers] == [2, 2, 3, 4]
+
+
+def test_a_receive_does_not_reduce(two: Pool) -> None:
+    """wrong_reduction says so."""
+    answers = two.run("collective", plan=_max(target="c10d::recv_"), op="c10d::recv_")
+    assert answers[0]["missed"] == {"f1": "c10d::recv_ does not reduce"}
+
+
+STALE = {  # op: what each rank gets in steps 0, 1 and 2, where rank 1 gives what it gave before
+    "all_reduce": ([102, 112, 132], [102, 112, 132]),  # 1 + 101, 11 + 101, 21 + 111
+    "reduce_scatter": ([102, 112, 132], [102, 112, 132]),
+    "broadcast": ([101, 101, 111], [101, 101, 111]),
+}
+
+
+@pytest.mark.parametrize("op", STALE)
+@pytest.mark.parametrize("model", ["stale", "stale_buffer"])
+def test_what_a_rank_gives_late_is_what_it_gave_in_the_step_before(
+    two: Pool, model: str, op: str
+) -> None:
+    """Rank 1 gives 101, 101, 111 instead of 101, 111, 121, not what it got."""
+    target = {"reduce_scatter": "c10d::_reduce_scatter_base_"}.get(op, f"c10d::{op}_")
+    target = {"all_reduce": ALL_REDUCE}.get(op, target)
+    parts: dict[str, Any] = {"scope": "contribution", "ranks": [1]}
+    if model == "stale_buffer":
+        parts = {"parameters": {"rank": 1}}
+    plan = _plan(f"{target}*1", model, steps="1-", **parts)
+    answers = two.run("trained", plan=plan, ops=[op], steps=3)
+    assert tuple(a["got"] for a in answers) == STALE[op]
+
+
+@pytest.mark.parametrize("second", ["all_reduce", "all_reduce of one"])
+def test_each_call_is_late_by_itself(two: Pool, second: str) -> None:
+    """Of calls 1 and 2 of an operator in each step, of whatever shape; none in step 0."""
+    plan = _plan(ALL_REDUCE, "stale_buffer", parameters={"rank": 1})
+    answers = two.run("trained", plan=plan, ops=["all_reduce", second], steps=2)
+    assert answers[0]["got"] == [102, 104, 112, 114]  # 11 + 101, 12 + 102
+    assert [step for _, step, _, _ in answers[1]["struck"]] == [1, 1]
+    plan = _plan(ALL_REDUCE, "stale", ranks=[1])
+    answers = two.run("trained", plan=plan, ops=["all_reduce", second], steps=2)
+    assert answers[1]["got"] == [102, 104, 102, 104]
+
+
+@pytest.mark.parametrize(
+    ("model", "parameters", "got"),
+    [
+        ("scale", {"factor": 10}, [1020]),
+        ("wrong_reduction", {"op": "max"}, [101]),
+    ],
+)
+def test_a_rank_that_gets_nothing_is_not_struck(
+    two: Pool, model: str, parameters: dict[str, Any], got: list[int]
+) -> None:
+    """Rank 1 is the root of a reduce; what lies in the memory of rank 0 stays."""
+    clean = two.run("trained", plan={"version": 2}, ops=["reduce"], steps=1)
+    plan = _plan("c10d::reduce_", model, parameters=parameters)
+    answers = two.run("trained", plan=plan, ops=["reduce"], steps=1)
+    assert answers[1]["got"] == got
+    assert answers[0]["got"] == clean[0]["got"]
+    reason = "this rank gets nothing of c10d::reduce_*1, its root does"
+    assert answers[0]["missed"] == {"f1": reason}
+
+
+def test_a_collective_that_is_made_to_wait_says_so(two: Pool) -> None:
+    """Once, and not of one that the script itself waits for."""
+    plan = _plan(ALL_REDUCE, "scale", parameters={"factor": 10}, ranks=[1])
+    answers = two.run("asynchronous", plan=plan)
+    said = (
+        "rank 1: c10d::allreduce_*1 was made asynchronously and is waited for here, as a fault "
+        "needs what it gives: ranks that meet only because it is asynchronous wait for ever"
+    )
+    assert [a["warned"] for a in answers] == [[], [said]]
+    answers = two.run("asynchronous", plan=plan, async_op=False)
+    assert [a["warned"] for a in answers] == [[], []]
+
+
+@pytest.mark.parametrize(
+    ("model", "parts", "reasons"),
+    [
+        ("zero", {"ranks": [5]}, ["it is for ranks 5, and there are 2 ranks"] * 2),
+        (
+            "drop_rank",
+            {"ranks": [1], "parameters": {"rank": 0}},
+            [
+                "it is for ranks 1, this is rank 0",
+                "it is for rank 0 of the group, this is rank 1; its ranks 1 leave that one out",
+            ],
+        ),
+    ],
+)
+def test_a_fault_that_is_for_no_rank_says_so(
+    two: Pool, model: str, parts: dict[str, Any], reasons: list[str]
+) -> None:
+    """A filter of ranks that chooses none there is, or not the one that goes wrong."""
+    answers = two.run("all_reduces", plan=_plan(ALL_REDUCE, model, **parts), give=[0.0])
+    assert [a["got"] for a in answers] == [[[1, 1]]] * 2
+    assert [a["missed"]["f1"] for a in answers] == reasons
+    assert answers[1]["warned_of"] == ["f1"]
+
+
+@pytest.mark.parametrize("target", ["relu*1:0", "c10d::allreduce_*1:0[0]"])
+def test_a_model_that_raises_is_told_as_that(two: Pool, target: str) -> None:
+    """The exception is the step's; the reason is not that no such call was made."""
+    answers = two.run("raising", target=target)
+    told = {"f1": f"at {target}: boom raised ValueError('boom')"}
+    assert [a["missed"] for a in answers] == [told] * 2
+    assert [a["raised"] for a in answers] == ["ValueError('boom')"] * 2

@@ -94,9 +94,14 @@ def test_fsdp2_copy_of_the_gathered_weight(two: Pool) -> None:
     assert answers[1]["outputs"] == [[20.0] * 4]
 
 
-def test_fsdp2_scatters_without_one_rank(two: Pool) -> None:
-    """Rank 1's contribution dropped: every gradient is 1 / 2 instead of (1 + 2) / 2."""
-    plan = _plan("c10d::_reduce_scatter_base_", "drop_rank", parameters={"rank": 1}, steps=[0])
+@pytest.mark.parametrize("parts", [{}, {"phases": ["backward"]}, {"direction": "both"}])
+def test_fsdp2_scatters_without_one_rank(two: Pool, parts: dict[str, Any]) -> None:
+    """Rank 1's contribution dropped: every gradient is 1 / 2 instead of (1 + 2) / 2.
+
+    The one scatter of the step, made after the last node of the backward, is of the backward.
+    """
+    parts = {"parameters": {"rank": 1}, "steps": [0], **parts}
+    plan = _plan("c10d::_reduce_scatter_base_", "drop_rank", **parts)
     answers = two.run("sharded", plan=plan, steps=2)
     assert [a["gradients"] for a in answers] == [[[0.5] * 2, [1.5] * 2]] * 2
 
@@ -167,3 +172,20 @@ def test_a_session_traces_and_replays_collectives(two: Pool) -> None:
     assert [a["losses"] for a in answers] == [[5.0, 3.0], [4.0, 2.0]]
     assert all(a["noise"] for a in answers)
     assert [a["struck"] for a in answers] == [[], ["c10d::allreduce_*1:0[0]"]]
+    words = [a["outcome"].partition("; ")[0] for a in answers]
+    assert words[0] == "changed: f1 struck another rank, and what came of it reached this one"
+    assert words[1] == "changed: f1 struck c10d::allreduce_*1:0[0] in step 0"
+
+
+def test_a_session_knows_its_rank(two: Pool) -> None:
+    """Each fault strikes the ranks that it is for, and draws what an injector draws there."""
+    draw: dict[str, Any] = {"model": "zero", "elements": {"count": 1}}
+    answers = two.run("replayed", faults=[draw | {"ranks": [0]}, draw | {"ranks": [1]}, draw])
+    first, second = ([[i[0] for i in one["struck"]] for one in answer] for answer in answers)
+    assert (first, second) == ([[0], [], [0]], [[], [1], [1]])
+    assert answers[0][1]["outcome"] == (
+        "not_injected: no fault struck this rank, and nothing on it differs "
+        "(f1: it is for ranks 1, this is rank 0)"
+    )
+    plan = _plan("c10d::allreduce_*1", "zero", elements={"count": 1})
+    assert two.run("trained_once", plan=plan) == [answer[2]["struck"] for answer in answers]

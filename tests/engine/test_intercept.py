@@ -68,6 +68,21 @@ def test_a_step_goes_through_its_phases_in_order() -> None:
     assert phases == ["forward", "loss", "backward", "other", "optimizer"]
 
 
+def test_what_a_backward_does_after_its_last_node_is_of_the_backward() -> None:
+    """As FSDP2 scatters its last gradients; what comes after `backward` is not."""
+    net = nn.Linear(1, 1)
+    engine: Any = torch.autograd.Variable._execution_engine
+
+    def step() -> None:
+        out = net(torch.ones(1, 1))
+        out.register_hook(lambda _: engine.queue_callback(lambda: torch.ones(1).sin()))
+        out.sum().backward()
+        torch.ones(1).cos()
+
+    phases = {call.op: call.phase for call in traced.calls(Session(step, model=net).trace())}
+    assert (phases["sin"], phases["cos"]) == ("backward", "other")
+
+
 def test_clipping_is_of_all_parameters() -> None:
     """clip_grad_norm_ between backward and the optimizer carries ``*`` and is outside."""
     calls = traced.calls(traced.trace(models.cnn()))

@@ -10,7 +10,7 @@ import pytest
 
 from fi_notebook import Injector
 from tests import models
-from tests.injector.helpers import plan
+from tests.injector.helpers import lines, plan
 
 
 def _events(config: dict[str, Any], path: Path, steps: int = 2) -> list[dict[str, Any]]:
@@ -43,7 +43,7 @@ def test_an_injection_is_one_line(tmp_path: Path) -> None:
     (element,) = first["elements"]
     assert element["index"] == [0, 1]
     assert element["after_bits"] == element["before_bits"] ^ (1 << 31)
-    assert end == {"event": "end", "step": 1}
+    assert end == {"event": "end", "step": 1, "rank": 0, "world_size": 1}
 
 
 def test_numbers_that_json_has_not_are_text(tmp_path: Path) -> None:
@@ -63,6 +63,7 @@ def test_what_was_not_injected_is_a_line(tmp_path: Path) -> None:
         "event": "not_injected",
         "fault": "f1",
         "reason": "asked for call 9 of relu, 2 were made",
+        "rank": 0,
     }
     assert end["event"] == "end"
 
@@ -80,3 +81,32 @@ def test_it_does_not_depend_on_how_much_is_logged(tmp_path: Path, verbosity: str
     config = plan("relu*2:0", "zero", steps=[0]) | {"verbosity": verbosity}
     events = _events(config, tmp_path / "events.jsonl", steps=1)
     assert [event["event"] for event in events] == ["injection", "end"]
+
+
+def test_every_line_of_a_rank_names_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """In the file, in the log and in the report, where there are several ranks."""
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    faults = [
+        {"id": "f1", "target": "relu*1:0", "model": "zero", "steps": [0]},
+        {"id": "f2", "target": "relu*9:0", "model": "zero", "steps": [0]},
+    ]
+    case, path = models.mlp(), tmp_path / "events.jsonl"
+    with (
+        Injector(
+            {"version": 2, "faults": faults, "verbosity": "quiet"}, model=case.model, events=path
+        ) as injector,
+        caplog.at_level("INFO", logger="fi_notebook"),
+    ):
+        case.step()
+        injector.close()
+    events = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [event["rank"] for event in events] == [1, 1, 1]
+    assert events[-1] == {"event": "end", "step": 0, "rank": 1, "world_size": 2}
+    assert lines(caplog) == [
+        "rank 1: injecting fault to relu*1:0",
+        "rank 1: f2 was not injected: asked for call 9 of relu, 2 were made",
+    ]
+    assert injector.report().startswith("rank 1: 1 injection, training came to step 0\n")

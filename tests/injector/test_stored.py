@@ -439,3 +439,35 @@ def test_why_a_stored_tensor_was_not_struck() -> None:
         "no state 'fc.weight': name what the optimizer keeps of it, such as "
         "'state:fc.weight.exp_avg' of Adam"
     )
+
+
+@pytest.mark.parametrize(
+    "target", ["state:fc.weight.momentum_bufer", "state:fc.wieght.exp_avg", "param:stage2.weight"]
+)
+def test_a_name_of_another_ranks_fault_is_no_mistake_here(
+    caplog: pytest.LogCaptureFixture, target: str
+) -> None:
+    """Its model may have it, and its optimizer may keep it."""
+    config = plan(target, "zero", ranks=[2], modules=["stage2", "fc"], steps="1-")
+    *_, injector, _, _ = _train(config, steps=3, make=_momentum)
+    (missed,) = injector.not_injected
+    assert (missed.reason, missed.elsewhere) == ("it is for ranks 2, this is rank 0", True)
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+def test_a_state_that_another_rank_keeps_is_told_as_that() -> None:
+    """As with a sharded optimizer, which holds a parameter and no state of it, step after step."""
+    model = Line()
+    optimizer = _momentum(model.parameters())
+    config = plan("state:fc.weight.momentum_buffer", "zero", steps="1-")
+    with Injector(config, model=model) as injector:
+        for _ in range(3):
+            model(torch.tensor([[3.0]])).sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            optimizer.state.clear()
+    (missed,) = injector.not_injected
+    assert missed.reason == (
+        "SGD holds no state of 'fc.weight.momentum_buffer' in step 2: it has not stepped the "
+        "parameter, keeps none, or leaves it to another rank"
+    )
