@@ -26,5 +26,5 @@ def test_meanings_are_whole_sentences_of_the_docstring() -> None:
     """A meaning that runs over several lines of the docstring is one line here."""
     found = meanings(next(r for f, r in RECORDS.items() if f.__name__ == "FaultForm"))
     assert found["times"] == (
-        "How many times it fires at most, over the whole run; None is no limit."
+        "How many times it strikes at most, over the whole run; None is no limit."
     )
