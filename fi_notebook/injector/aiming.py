@@ -19,6 +19,7 @@ from fi_notebook.engine import arming
 from fi_notebook.engine.collectives import qualified_operator
 from fi_notebook.engine.modules import ModuleTable
 from fi_notebook.engine.operators import is_operator
+from fi_notebook.engine.world import speaker
 from fi_notebook.errors import FaultError, SiteError, did_you_mean
 
 __all__ = ["aimed_at"]
@@ -44,7 +45,8 @@ def aimed_at(
             if isinstance(error, SiteError) and not fault.is_for(rank):
                 aimed.append(fault)
                 continue
-            logger.error("%s: %s", fault.id, error)  # noqa: TRY400  (said, not raised)
+            who = speaker(rank)
+            logger.error("%s%s: %s", who, fault.id, error)  # noqa: TRY400  (said, not raised)
             refused.append(NotInjected(fault.id, str(error)))
         else:
             _report_module_as_operator(fault, names)
