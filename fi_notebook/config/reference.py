@@ -77,15 +77,15 @@ of a shard, its own part.
 - A collective is waited for where it is struck, and where `stale` learns what it gave, which is
   in the step before already. Ranks that meet only because it is asynchronous would wait for ever;
   a warning names the call. What a rank gives (`contribution`, `drop_rank`) needs no wait.
-- `wrong_reduction` makes one more small collective at every call of its operator in its steps, by
-  which the ranks of the group find out whether they all mean the call; else none of them strikes,
-  and each says so. Ranks that make other calls number them otherwise.
+- `wrong_reduction` makes one more small collective at every call of its operator in its steps,
+  which all ranks must count alike. By it the ranks of the group find out whether they all mean the
+  call; where they do not, none of them strikes, and each says so. Ranks that make other calls
+  number them otherwise; where a model names a rank (`drop_rank`), the number is that of this rank.
 - What `recv_` gets cannot be waited for: it is struck just before the first call that takes the
   buffer, a send or another receive included, and given up with a reason where none does by the end
   of the next step. Reading without a call (`numpy()`, `tolist()`) comes too early.
-- With pipelining a stage receives before its forward: the first receive of a step belongs to the
-  step before, as its last. It comes after the update, so `c10d::recv_` alone passes it over: name
-  the call, or give `phases`.
+- With pipelining a stage receives before its forward, which begins the step: what it receives for
+  micro batch 0 belongs to the step before, as its last receive, and is struck in that step's turn.
 - An operator alone chooses what others make by it as well: `c10d::allgather_` the calls of
   `all_gather_object`, `c10d::broadcast_` that by which DDP agrees on its buckets in step 1.
 - FSDP2 gives a sharded module another class: `Net` is `FSDPNet`, also for `--model`.

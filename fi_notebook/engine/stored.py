@@ -37,6 +37,7 @@ from fi_notebook.engine.aim import Aim
 from fi_notebook.engine.intercept import OPTIMIZER, Call, Watch
 from fi_notebook.engine.outputs import schema_of, written
 from fi_notebook.engine.storages import address_of, local_part, tensors_in
+from fi_notebook.engine.world import speaker
 from fi_notebook.errors import SiteError, did_you_mean
 from fi_notebook.faults.bits import dtype_name
 
@@ -237,7 +238,8 @@ class StoredStriker:
         if mine:
             aim.refusal = f"no state {target.op!r}{did_you_mean(target.op, mine)}"
             if not (told or glob):
-                logger.error("%s: %s", aim.fault.id, aim.refusal)
+                who = speaker(self._striker.rank)
+                logger.error("%s%s: %s", who, aim.fault.id, aim.refusal)
         elif step <= aim.first_step:
             aim.refusal = (
                 f"{owner} has no state yet in step {step}: it makes it in its first step; strike "

@@ -20,6 +20,7 @@ from fi_notebook.engine import arming
 from fi_notebook.engine.collectives import qualified_operator
 from fi_notebook.engine.modules import ModuleTable
 from fi_notebook.engine.operators import is_operator
+from fi_notebook.engine.world import speaker
 from fi_notebook.errors import FaultError, SiteError, did_you_mean
 
 __all__ = ["aimed_at"]
@@ -48,7 +49,8 @@ def aimed_at(
             if isinstance(error, SiteError) and not fault.is_for(rank):
                 aimed.append(fault)
             elif fault.enabled:
-                logger.error("%s: %s", fault.id, error)  # noqa: TRY400  (said, not raised)
+                who = speaker(rank)
+                logger.error("%s%s: %s", who, fault.id, error)  # noqa: TRY400  (said, not raised)
                 refused.append(NotInjected(fault.id, str(error)))
         else:
             if fault.enabled:

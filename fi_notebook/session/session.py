@@ -36,6 +36,7 @@ from fi_notebook.engine.intercept import Observer, Watch
 from fi_notebook.engine.replay import Setup, takes_step_number
 from fi_notebook.engine.source import SourceStacks
 from fi_notebook.engine.store import budget_of
+from fi_notebook.engine.world import speaker
 from fi_notebook.errors import SessionError
 from fi_notebook.session.evaluation import Evaluate, check_evaluate
 from fi_notebook.session.events import Events, Listener
@@ -208,7 +209,8 @@ class Session(Planned):
         self._events.tell("run", run=run)
         for missed in run.not_injected:
             if not missed.elsewhere:
-                logger.warning("%s was not injected: %s", missed.fault, missed.reason)
+                who = speaker(job.rank)
+                logger.warning("%s%s was not injected: %s", who, missed.fault, missed.reason)
         return run
 
     def trials(

@@ -429,7 +429,7 @@ def traced(rank: int, size: int) -> Any:
     }
 
 
-def replayed(rank: int, size: int, faults: list[Plan]) -> Any:
+def replayed(rank: int, size: int, faults: list[Plan], steps: int = 1) -> Any:
     """A session's replay of each fault, at an all-reduce of eight elements that nothing reads."""
     model, x = _ones_model()
 
@@ -445,7 +445,7 @@ def replayed(rank: int, size: int, faults: list[Plan]) -> Any:
     for fault in faults:
         given = dict(fault)
         armed = session.arm("c10d::allreduce_*1", given.pop("model"), **given)
-        run = session.replay()
+        run = session.replay(steps)
         told.append(
             {
                 "struck": [[i.rank, *(e.index for e in i.elements)] for i in run.injections],

@@ -189,3 +189,10 @@ def test_a_session_knows_its_rank(two: Pool) -> None:
     )
     plan = _plan("c10d::allreduce_*1", "zero", elements={"count": 1})
     assert two.run("trained_once", plan=plan) == [answer[2]["struck"] for answer in answers]
+
+
+def test_a_session_remembers_what_a_rank_gave_in_the_step_before(two: Pool) -> None:
+    """Rank 1 sends it again in step 1, as in training; it is the same, so no element changes."""
+    fault = {"model": "stale_buffer", "rank": 1, "steps": 1}
+    answers = two.run("replayed", faults=[fault], steps=2)
+    assert [a[0]["struck"] for a in answers] == [[], [[1]]]
