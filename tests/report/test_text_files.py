@@ -29,7 +29,7 @@ MISSED = {"event": "not_injected", "fault": "f1", "reason": "it is for ranks 0, 
 def test_one_process_is_told_as_one(tmp_path: Path) -> None:
     """No rank is named; a record that goes on after its end was cut off later."""
     events = [_fired(0, 1), _end(0, 4, 1)]
-    lines = ["1 injection", "  f1 fired 1 time, in step 1: 3 elements changed"]
+    lines = ["1 injection", "  f1 struck 1 time, in step 1: 3 elements changed"]
     assert _told(tmp_path / "e", *events) == [*lines, "training came to step 4"]
     lines = ["2 injections", "  f1 fired 2 times, in steps 1, 5: 6 elements changed"]
     assert _told(tmp_path / "e", *events, _fired(0, 5)) == [*lines, "the run was cut off"]
@@ -41,13 +41,13 @@ def test_each_rank_is_told_by_itself(tmp_path: Path) -> None:
     assert _told(tmp_path / "e", *events) == [
         "2 injections, 3 ranks",
         "rank 0: 1 injection",
-        "  f1 fired 1 time, in step 1: 3 elements changed",
+        "  f1 struck 1 time, in step 1: 3 elements changed",
         "  training came to step 3",
         "rank 1: 0 injections",
         "  f1 was not injected: it is for ranks 0, this is rank 1",
         "  training came to step 4",
         "rank 2: 1 injection",
-        "  f1 fired 1 time, in step 1: 3 elements changed",
+        "  f1 struck 1 time, in step 1: 3 elements changed",
         "  the run was cut off",
         "no record of rank 3: the run was cut off there",
     ]
