@@ -14,7 +14,7 @@ def _told(path: Path, *events: dict[str, Any]) -> list[str]:
     return text_files.events(path).splitlines()
 
 
-def _fired(rank: int, step: int) -> dict[str, Any]:
+def _struck(rank: int, step: int) -> dict[str, Any]:
     named = {"event": "injection", "fault": "f1", "step": step, "changed": 3}
     return named | {"rank": rank}
 
@@ -28,16 +28,16 @@ MISSED = {"event": "not_injected", "fault": "f1", "reason": "it is for ranks 0, 
 
 def test_one_process_is_told_as_one(tmp_path: Path) -> None:
     """No rank is named; a record that goes on after its end was cut off later."""
-    events = [_fired(0, 1), _end(0, 4, 1)]
+    events = [_struck(0, 1), _end(0, 4, 1)]
     lines = ["1 injection", "  f1 struck 1 time, in step 1: 3 elements changed"]
     assert _told(tmp_path / "e", *events) == [*lines, "training came to step 4"]
-    lines = ["2 injections", "  f1 fired 2 times, in steps 1, 5: 6 elements changed"]
-    assert _told(tmp_path / "e", *events, _fired(0, 5)) == [*lines, "the run was cut off"]
+    lines = ["2 injections", "  f1 struck 2 times, in steps 1, 5: 6 elements changed"]
+    assert _told(tmp_path / "e", *events, _struck(0, 5)) == [*lines, "the run was cut off"]
 
 
 def test_each_rank_is_told_by_itself(tmp_path: Path) -> None:
     """How far it came, what did not fire on it, and where its record has no end."""
-    events = [_fired(0, 1), _fired(2, 1), MISSED | {"rank": 1}, _end(1, 4, 4), _end(0, 3, 4)]
+    events = [_struck(0, 1), _struck(2, 1), MISSED | {"rank": 1}, _end(1, 4, 4), _end(0, 3, 4)]
     assert _told(tmp_path / "e", *events) == [
         "2 injections, 3 ranks",
         "rank 0: 1 injection",
