@@ -225,7 +225,7 @@ class Aim:
 
     def missed(self) -> NotInjected:
         """The record of a fault that never struck."""
-        elsewhere = self.elsewhere or not self.is_of_this_rank
+        elsewhere = self.elsewhere or not (self.is_of_this_rank or self._is_of_no_rank)
         return NotInjected(self.fault.id, self.reason(), elsewhere)
 
     @property
