@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from fi_notebook.campaign import Campaign
+from fi_notebook.core.words import spoken
 from tests.campaign import sessions
 from tests.tools import modebar
 from tests.tools.offline import opened
@@ -45,7 +46,7 @@ def test_the_file_opens_offline_with_its_pictures_and_tables(
         rates = page.locator("table").first.locator("tr").all_inner_texts()[1:]
         assert len(rates) == len(campaign.results.counts)
         for outcome, count in campaign.results.counts.items():
-            assert any(outcome in line and str(count) in line for line in rates)
+            assert any(spoken(outcome) in line and str(count) in line for line in rates)
         words = page.locator("p").all_inner_texts()
         assert any("40 injections on tests.campaign.sessions:quickstart" in each for each in words)
         title = "getComputedStyle(document.querySelector('.gtitle')).fill.match(/[0-9]+/g)"
