@@ -8,14 +8,12 @@ Every key of both forms of the file, what it takes, its default and what it mean
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from fi_notebook.config.forms import FirstForm
 from fi_notebook.config.schema import schema
-from fi_notebook.core.files import written_whole
+from fi_notebook.core.files import path_argument, written_whole
 
 __all__ = ["reference"]
 
@@ -169,11 +167,6 @@ def _takes(part: dict[str, Any]) -> str:
     return f"`{part['const']}`" if "const" in part else words.get(part.get("type", ""), "anything")
 
 
-def main(arguments: list[str]) -> None:
-    """Write the page to the path that is given."""
-    with written_whole(Path(arguments[0])) as file:
-        file.write(reference().encode())
-
-
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    with written_whole(path_argument("Write the page on injector.json.")) as target:
+        target.write(reference().encode())

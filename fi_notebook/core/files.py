@@ -2,15 +2,35 @@
 
 from __future__ import annotations
 
+import argparse
 import math
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-__all__ = ["append_whole", "json_float", "written_whole"]
+__all__ = ["append_whole", "json_float", "path_argument", "written_whole"]
+
+
+def path_argument(purpose: str, arguments: Sequence[str] | None = None) -> Path:
+    """Where a tool is to write, from its command line; an option is never taken for a path.
+
+    Args:
+        purpose: What the tool does, for its help.
+        arguments: The command line; None is that of this process.
+
+    Returns:
+        The path.
+
+    Raises:
+        SystemExit: Help was asked for, or there is not one path.
+    """
+    parser = argparse.ArgumentParser(description=purpose)
+    parser.add_argument("path", type=Path, help="where to")
+    found: Path = parser.parse_args(arguments).path
+    return found
 
 
 def json_float(value: float) -> float | str:

@@ -8,14 +8,13 @@ and its effect on ``[1.0, -2.5, 0.0, 3e-4]`` in float32 and bfloat16, computed h
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from itertools import groupby
-from pathlib import Path
 from typing import Any
 
 import torch
 
+from fi_notebook.core.files import path_argument, written_whole
 from fi_notebook.errors import FaultError
 from fi_notebook.faults.corrupt import corrupt
 from fi_notebook.faults.elements import selections
@@ -181,4 +180,5 @@ def _json(example: Any) -> str:
 
 
 if __name__ == "__main__":
-    Path(sys.argv[1]).write_text(catalogue(), encoding="utf-8")
+    with written_whole(path_argument("Write the page on fault models.")) as target:
+        target.write(catalogue().encode())

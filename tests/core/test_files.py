@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fi_notebook.core.files import append_whole, written_whole
+from fi_notebook.core.files import append_whole, path_argument, written_whole
 
 
 def test_a_file_is_replaced_when_it_is_whole(tmp_path: Path) -> None:
@@ -65,3 +65,12 @@ def test_errors_name_the_file_that_was_asked_for(tmp_path: Path) -> None:
 def _written(path: Path, data: bytes) -> None:
     with written_whole(path) as file:
         file.write(data)
+
+
+def test_an_option_is_no_path(capsys: pytest.CaptureFixture[str]) -> None:
+    """``--help`` shows help and makes no file of that name; nor does a path too many."""
+    assert path_argument("Write.", ["a/b.md"]) == Path("a/b.md")
+    for given in (["--help"], [], ["a", "b"], ["--theme"]):
+        with pytest.raises(SystemExit):
+            path_argument("Write the page.", given)
+    assert "Write the page." in capsys.readouterr().out

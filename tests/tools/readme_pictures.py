@@ -10,13 +10,13 @@ Limits: the notebook around the explorer is not in them.
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.interactiveshell import InteractiveShell
 from playwright.sync_api import sync_playwright
 
+from fi_notebook.core.files import path_argument
 from fi_notebook.ui.explorer import Explorer
 from tests.tools import chromium, notebooks
 from tests.ui.bridge import bridged
@@ -105,4 +105,4 @@ def main(folder: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(str(path_argument("Take the pictures of the README.")))
