@@ -7,7 +7,8 @@
 #   make bench   what tracing, striking and drawing cost, and how much memory it takes
 #   make soak    what takes longer than `make test` may
 #
-# PYTHON=python3.12 chooses another Python; CHROMIUM=/path/to/chromium another browser.
+# PYTHON=python3.12 chooses another Python; CHROMIUM=/path/to/chromium another browser;
+# PROCESSES=0 runs the tests in one process, where a debugger can stop them.
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
@@ -18,6 +19,7 @@ BIN := .venv/bin
 STAMPS := .venv/.stamps
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 PINNED := --constraint tests/constraints.txt
+PROCESSES ?= 2
 SHOWN := lab
 EXTRAS := $(SHOWN),teach,campaign,test,lint
 BENCHMARKS := $(basename $(notdir $(wildcard tests/benchmarks/bench_*.py)))
@@ -30,7 +32,8 @@ demo: $(STAMPS)/demo
 	$(BIN)/jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root) notebooks/01_quickstart.ipynb
 
 test: install browser $(TSC)
-	$(BIN)/python -m pytest -m "not soak" --durations 15 $(ARGS)
+	OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(BIN)/python -m pytest -m "not soak" \
+	  -n $(PROCESSES) --dist loadgroup --durations 15 $(ARGS)
 
 soak: install browser node
 	$(BIN)/python -m pytest -m soak --timeout 3600 $(ARGS)
