@@ -6,6 +6,7 @@ print(summary(results))
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from fi_notebook.core.words import agreed, counted, spoken
 from fi_notebook.report.table import table
 
 if TYPE_CHECKING:
+    from fi_notebook.campaign.statistics import Coverage, Rate
     from fi_notebook.report.figures import Figure
 
 __all__ = ["Pictures", "save_html", "summary"]
@@ -69,35 +71,20 @@ def summary(results: Results, by: str = "all") -> str:
 
 
 def _cells(results: Results, by: str) -> list[list[str]]:
-    return [
-        [
-            rate.group,
-            spoken(rate.outcome),
-            f"{rate.count:,}",
-            f"{rate.n:,}",
-            f"{rate.rate:.2%}",
-            f"{rate.low:.2%}",
-            f"{rate.high:.2%}",
-        ]
-        for rate in results.rates(by)
-        if rate.count or by == "all"
-    ]
+    kept = (rate for rate in results.rates(by) if rate.count or by == "all")
+    return [_line(rate.group, rate.count, rate) for rate in kept]
 
 
 def _caught(results: Results) -> list[list[str]]:
     """What each detector caught, in the cells of `_cells`."""
-    return [
-        [
-            found.detector,
-            spoken(found.outcome),
-            f"{found.caught:,}",
-            f"{found.n:,}",
-            f"{found.rate:.2%}" if found.n else "-",
-            f"{found.low:.2%}",
-            f"{found.high:.2%}",
-        ]
-        for found in results.coverage()
-    ]
+    return [_line(found.detector, found.caught, found) for found in results.coverage()]
+
+
+def _line(name: str, count: int, found: Rate | Coverage) -> list[str]:
+    """One share of injections, cell by cell; of none there is no rate."""
+    shares = (found.rate, found.low, found.high)
+    rate, low, high = ("-" if math.isnan(share) else f"{share:.2%}" for share in shares)
+    return [name, spoken(found.outcome), f"{count:,}", f"{found.n:,}", rate, low, high]
 
 
 def facts(results: Results) -> list[str]:
@@ -132,5 +119,7 @@ def save_html(results: Results, path: str | Path) -> Path:
     titles = {"Rates": "all", "By layer": "layer", "By phase": "phase", "By operator": "op"}
     titles |= {"By bit field": "field", "By fault model": "model"}
     tables = {title: _cells(results, by) for title, by in titles.items()}
-    caught = {"What detectors caught": _caught(results)} if results.coverage() else {}
-    return save_campaign(results.columns(), tables | caught, facts(results), path)
+    caught = _caught(results)
+    if caught:
+        tables["What detectors caught"] = caught
+    return save_campaign(results.columns(), tables, facts(results), path)

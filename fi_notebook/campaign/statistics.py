@@ -188,19 +188,20 @@ def rates(
 def _rate(group: str, name: str, rows: list[tuple[str, float]], confidence: float) -> Rate:
     tested = [row for row in rows if name == NOT_TESTED or row[0] != NOT_TESTED]
     hits, weights = [outcome == name for outcome, _ in tested], [weight for _, weight in tested]
-    return Rate(group, name, sum(hits), len(hits), *_share(hits, weights, confidence))
+    return Rate(group, name, *_share(hits, weights, confidence))
 
 
 def _share(
     hits: Sequence[bool], weights: Sequence[float], confidence: float
-) -> tuple[float, float, float, float]:
-    """The weighted share of the hits, the ends of its interval, and what the draws are worth."""
-    count, n = float(sum(hits)), float(len(hits))
+) -> tuple[int, int, float, float, float, float]:
+    """How many hits of how many, their weighted share with its interval, and what n is worth."""
+    count, worth = float(sum(hits)), float(len(hits))
     if len(set(weights)) > 1:
-        n = effective(weights)
+        worth = effective(weights)
         part = math.fsum(w for hit, w in zip(hits, weights, strict=True) if hit)
-        count = min(part / math.fsum(weights), 1.0) * n
-    return count / n if n else math.nan, *wilson(count, n, confidence), n
+        count = min(part / math.fsum(weights), 1.0) * worth
+    rate = count / worth if worth else math.nan
+    return sum(hits), len(hits), rate, *wilson(count, worth, confidence), worth
 
 
 HARM = "harm"
@@ -242,7 +243,7 @@ class Coverage:
     ) -> Coverage:
         """From whether it caught each of these injections, by row, and the weights of all rows."""
         hits, mine = list(caught.values()), [weights[row] for row in caught]
-        return cls(detector, outcome, sum(hits), len(hits), *_share(hits, mine, confidence))
+        return cls(detector, outcome, *_share(hits, mine, confidence))
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,10 +119,9 @@ def source_of(given: Any, argument: str = "make_session") -> Any:
             f"{argument} is {type(given).__name__}; expected {_EXPECTED[argument]}, "
             "or its name as 'module:function'"
         )
-    module = getattr(given, "__module__", "")
-    text = f"{module}:{getattr(given, '__qualname__', '')}"
+    text = text_of(given)
     try:
-        importable = module != "__main__" and loaded(text, argument) is given
+        importable = not text.startswith("__main__:") and loaded(text, argument) is given
     except CampaignError:
         importable = False
     return text if importable else given

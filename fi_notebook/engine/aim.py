@@ -121,11 +121,8 @@ class Aim:
 
     def learns(self, call: Call) -> bool:
         """Whether it must know later what a call gave, or was given."""
-        return (
-            self._has_past
-            and self.fault.target.counted == call.counted
-            and not (self._outside(call))
-        )
+        counts = self.fault.target.counted == call.counted
+        return self._has_past and counts and not self._outside(call)
 
     @property
     def _has_past(self) -> bool:
