@@ -18,7 +18,7 @@ from fi_notebook.analysis.words import several
 from fi_notebook.core.fault import FaultPlan
 from fi_notebook.core.injection import Injection, NotInjected
 from fi_notebook.core.run import Comparison, Difference, StepRecord
-from fi_notebook.core.words import counted
+from fi_notebook.core.words import counted, spoken
 
 __all__ = ["Evidence", "differences", "distances", "step_distances"]
 
@@ -151,7 +151,7 @@ def step_distances(evidence: Evidence) -> list[tuple[str, float]]:
     """Relative distance of what the records say of each step, by name."""
     both = pairs(evidence.golden, evidence.faulty)
     found = [
-        (f"{name.replace('_', ' ')} of step {f.step}", relative(getattr(g, name), getattr(f, name)))
+        (f"{spoken(name)} of step {f.step}", relative(getattr(g, name), getattr(f, name)))
         for g, f in both
         for name in ("loss", "gradient_norm", "parameter_norm")
     ]

@@ -15,7 +15,7 @@ import numpy as np
 
 from fi_notebook.analysis.words import four_digits, several
 from fi_notebook.core.run import Comparison, Difference, StepRecord
-from fi_notebook.core.words import agreed, among, counted
+from fi_notebook.core.words import agreed, among, counted, spoken
 
 __all__ = ["first_nonfinite"]
 
@@ -60,7 +60,7 @@ def first_nonfinite(
         _add(shown, compared, _became(loss.name, loss.golden, loss.faulty))
     for place, step in _TENSORS.items():
         if place in places:
-            text = _tensors(place.replace("_", " "), getattr(comparison, place))
+            text = _tensors(spoken(place), getattr(comparison, place))
             _add(shown, compared if step == "compared" else updated, text)
     if "calls" in places:
         _add(shown, compared, _calls(comparison))
@@ -78,7 +78,7 @@ def _is_new(golden: float, faulty: float) -> bool:
 
 
 def _became(name: str, golden: float, faulty: float) -> str:
-    words = name.replace("_", " ")
+    words = spoken(name)
     return f"the {words} became {four_digits(faulty)} ({four_digits(golden)} in the golden run)"
 
 

@@ -71,7 +71,7 @@ def _as_many(count: int, noun: str) -> str:
 
 
 def spoken(identifier: str) -> str:
-    """An outcome's or a detector's name as a person reads it: ``masked exact``.
+    """The name of an outcome, a detector or a quantity as a person reads it: ``masked exact``.
 
     Args:
         identifier: What it is called in code and data.

@@ -17,7 +17,7 @@ from fi_notebook.campaign.counted import Counted
 from fi_notebook.campaign.journal import Row
 from fi_notebook.campaign.results import Results
 from fi_notebook.core.run import HARMLESS
-from fi_notebook.core.words import counted
+from fi_notebook.core.words import counted, spoken
 from fi_notebook.report.campaign_figures import campaign_figures
 
 __all__ = ["MOST_ROWS", "frame", "pictures"]
@@ -38,7 +38,7 @@ def frame(campaign: Counted) -> dict[str, Any]:
         "state": _state(campaign.running, done, planned, begun=progress is not None),
         "done": done,
         "planned": planned,
-        "words": "nothing was run yet" if progress is None else str(progress).replace("_", " "),
+        "words": "nothing was run yet" if progress is None else str(progress),
         "early": "" if not done or progress is None else f"{about(progress.early)} ended early",
         "rates": _rates(results),
         "rows": [_row(row) for row in harmful[:MOST_ROWS]],
@@ -58,7 +58,7 @@ def _state(running: bool, done: int, planned: int, *, begun: bool) -> str:
 def _rates(results: Results) -> list[list[str]]:
     return [
         [
-            rate.outcome.replace("_", " "),
+            spoken(rate.outcome),
             f"{rate.count:,} of {rate.n:,}",
             about(rate.rate, 1),
             f"{about(rate.low, 1)} to {about(rate.high, 1)}",
@@ -90,7 +90,7 @@ def _row(row: Row) -> dict[str, Any]:
         "what": what,
         "elements": _elements(fault["elements"]),
         "change": " → ".join(told_apart(before, after)),
-        "outcome": row.outcome.replace("_", " "),
+        "outcome": spoken(row.outcome),
         "reason": row.reason,
     }
 
