@@ -176,8 +176,12 @@ class LabPage:
         self.page.evaluate(_RUN_CELL, index)
 
     def start_cell(self, index: int) -> None:
-        """Run one cell, counted from 0, without waiting for it."""
-        self.page.evaluate(f"(index) => {{ ({_RUN_CELL})(index); }}", index)
+        """Run one cell, counted from 0, without waiting for it: `finish_cell` does."""
+        self.page.evaluate(f"(index) => {{ window.fiCell = ({_RUN_CELL})(index); }}", index)
+
+    def finish_cell(self) -> None:
+        """Wait until the cell that `start_cell` ran has ended and its outputs are in the model."""
+        self.page.evaluate("async () => { await window.fiCell; }")
 
     def wait_output(self, index: int, text: str) -> None:
         """Wait until a cell's outputs hold the text."""

@@ -15,12 +15,6 @@ pytestmark = pytest.mark.browser
 
 QUICKSTART = Path(__file__).parents[2] / "notebooks" / "01_quickstart.ipynb"
 SLEEP = "import time\nfor _ in range(40):\n    time.sleep(0.1)"  # 4 s of a busy main thread
-RUN_ACTIVE = """(index) => {
-  const { content } = window.jupyterapp.shell.currentWidget;
-  content.activeCellIndex = index;
-  content.deselectAll();
-  window.jupyterapp.commands.execute('notebook:run-cell');
-}"""
 
 
 @pytest.fixture
@@ -46,7 +40,7 @@ def primed(lab: LabPage) -> Explorer:
 
 def start(lab: LabPage, index: int) -> None:
     """Run a cell without waiting for it."""
-    lab.page.evaluate(RUN_ACTIVE, index)
+    lab.start_cell(index)
     lab.page.wait_for_function(
         "() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.status "
         "=== 'busy'"
@@ -71,10 +65,7 @@ def test_stop_is_heard_while_a_cell_waits(explored: LabPage) -> None:
     start(explored, len(explored.cells) - 1)
     explorer.press("Stop")
     explorer.root.locator(".fi-state", has_text="cancelled").wait_for(timeout=3000)
-    explored.page.wait_for_function(
-        "() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.status "
-        "=== 'idle'"
-    )
+    explored.finish_cell()
     assert "done" in explored.output_text(len(explored.cells) - 1)
 
 

@@ -35,10 +35,7 @@ def test_it_moves_while_the_cell_runs_and_stop_keeps_what_is_done(
     board.locator(".fi-plot .main-svg").first.wait_for(timeout=60_000)
     board.get_by_role("button", name="Stop").click()
     board.locator(".fi-chip", has_text="stopped").wait_for(timeout=60_000)
-    lab.page.wait_for_function(
-        "() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.status "
-        "=== 'idle'"
-    )
+    lab.finish_cell()
     lab.assert_ran()
     made = int(lab.output_text(1))
     assert 0 < made < 20_000

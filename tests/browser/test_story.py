@@ -143,7 +143,7 @@ def test_the_report_opens_offline_and_is_searched(
     changed = explorer.changed_elements()
     explorer.view("Operators")
     explorer.search("op:*relu*")
-    rows = explorer.tree.locator(".fi-label").all_inner_texts()
+    rows = explorer.tree.locator(".fi-label").all_text_contents()
     explorer.press("Save report")
     explorer.root.locator(".fi-state", has_text="saved fi-report.html").wait_for()
     path = server.notebooks / "fi-report.html"
@@ -158,7 +158,7 @@ def test_the_report_opens_offline_and_is_searched(
         report.search("op:*relu*")
         report.settle()
         assert report.found == explorer.found
-        assert report.tree.locator(".fi-label").all_inner_texts() == rows
+        assert report.tree.locator(".fi-label").all_text_contents() == rows
     path.unlink()
 
 

@@ -82,6 +82,7 @@ def test_it_is_drawn_while_the_loop_runs(
     root.locator(".fi-warned", has_text="holds").wait_for()
     root.locator(".fi-words", has_text="up to step 399").wait_for(timeout=60_000)
     root.locator(".fi-chip", has_text="closed").wait_for()
+    lab.finish_cell()
     lab.assert_ran()
     assert not lab.page.locator(".fi-snapshot").first.is_visible()
     measured("step of the first picture, of 400 at 50 a second", first, "steps")
