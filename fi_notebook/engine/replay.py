@@ -11,6 +11,7 @@ Hooks, the mode, the compiler's stance and the settings of torch are undone in
 from __future__ import annotations
 
 import inspect
+import logging
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -50,6 +51,8 @@ __all__ = [
     "run_step",
     "takes_step_number",
 ]
+
+logger = logging.getLogger("fi_notebook")
 
 
 @dataclass(frozen=True)
@@ -145,6 +148,8 @@ class StepResult:
 def takes_step_number(step: Callable[..., Any]) -> bool:
     """Whether a step callable has a required positional parameter, for its number.
 
+    One that begins as ``def step(i=0)`` is not given it, and a warning says so.
+
     Raises:
         TypeError: It has several, or one that is not positional.
     """
@@ -160,6 +165,13 @@ def takes_step_number(step: Callable[..., Any]) -> bool:
         raise TypeError(
             f"step takes {', '.join(p.name for p in required)}; expected a callable that takes "
             "nothing, or the number of the step"
+        )
+    first = next(iter(parameters), None)
+    if not required and first is not None and type(first.default) is int and first.default == 0:
+        logger.warning(
+            "step(%s=0) is not given its number, which would be 0 in every step; "
+            "write step(%s) where it is to be",
+            *(first.name, first.name),
         )
     return bool(required)
 

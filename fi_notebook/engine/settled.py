@@ -36,7 +36,7 @@ class Settled:
         if self._seed is not None:
             random.seed(self._seed)
             np.random.seed(self._seed % (1 << 32))
-            torch.manual_seed(self._seed)
+            torch.manual_seed(self._seed % (1 << 64))
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -356,8 +356,9 @@ def test_stored_tensors_are_struck_like_a_session_strikes_them(tmp_path: Path) -
 def test_a_dropped_call_is_replayed_and_agrees_with_its_session() -> None:
     """What a call model needs is not on a tape."""
     campaign = Campaign(QUICKSTART, sites="relu", faults=["drop"], elements="all", n=2, audit=0)
-    for row in campaign.run():
-        assert row.way == "replay"
+    rows = campaign.run()
+    assert [row.way for row in rows] == ["replay", "replay"]
+    for row in rows:
         run = campaign.open(row.id).run
         assert run is not None
         assert (run.outcome.name, run.faulty[0].loss) == (row.outcome, row.metrics["loss"])

@@ -21,6 +21,7 @@ def trace(request: pytest.FixtureRequest) -> Trace:
 
 def test_every_site_is_found_by_its_text_and_by_its_filters(trace: Trace) -> None:
     """Each of them at its own row, and among those of its operator, module and phase."""
+    assert len(trace.sites) == len(trace) > 0
     for row, site in enumerate(trace.sites):
         assert trace.row(str(site)) == row
     for site in trace.sites[::10]:

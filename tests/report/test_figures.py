@@ -118,6 +118,7 @@ def test_no_figure_offers_to_upload_itself(chromium: Browser, tmp_path: Path) ->
 
 def test_a_page_shows_through_its_figures() -> None:
     """Both templates that are sent to a page are transparent."""
+    assert set(templates()) == {"light", "dark"}
     for template in templates().values():
         layout = template["layout"]
         assert layout["paper_bgcolor"] == layout["plot_bgcolor"] == "rgba(0,0,0,0)"

@@ -34,6 +34,7 @@ def test_a_row_of_columns_names_the_site() -> None:
     """Operator, number, module and line are the site's own."""
     trace = traces.digits_step()
     data, columns = trace_payload(trace)
+    assert len(trace) > 0
     for row in range(len(trace)):
         site = trace.site(row)
         assert data["ops"][columns["op"][row]] == site.op

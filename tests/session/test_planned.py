@@ -193,6 +193,18 @@ def test_names_that_a_person_types_lead_to_what_there_is() -> None:
         session.arm("relu*1:0", "zero", micro_batches=[0], modules=["conv1"])
 
 
+def test_a_number_that_stays_zero_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    """`def step(i=0)` runs without its number; a default that is no 0 is a setting."""
+    made = cnn()
+    for step in (lambda i=0: made.step(), lambda scale=1.0, i=0: made.step(), made.step):
+        Session(step, model=made.model)
+    (said,) = [record.getMessage() for record in caplog.records]
+    assert said == (
+        "step(i=0) is not given its number, which would be 0 in every step; "
+        "write step(i) where it is to be"
+    )
+
+
 def test_arguments_of_a_session_are_checked() -> None:
     """A step that takes two things, and a tolerance that is a number."""
     made = cnn()
