@@ -1,6 +1,6 @@
 """Rates with intervals: how many injections, how sure, and how far two campaigns differ.
 
-    sample_size(1_000_000, margin=0.05)        385   (Leveugle et al., 2009, rounded up)
+    sample_size(1_000_000, margin=0.05)        384   (Leveugle et al., 2009)
     wilson(5, 1000)                            (0.0021, 0.0117)
     newcombe(30, 100, 12, 100)                 interval of the difference 0.18
 
@@ -51,8 +51,8 @@ def sample_size(
 ) -> int:
     """How many injections give an interval of this margin (Leveugle et al., 2009).
 
-    Rounded up, so that the margin holds: 384 of a million give ± 5.0001 %, 385 give
-    ± 4.9936 %. The published tables round to the nearest number.
+    Rounded to the nearest number, as in the published tables: so the margin is met but for
+    half an injection (384 of a million give ± 5.0001 %); `margin_of` gives it exactly.
 
     Args:
         population: How many faults there are to choose from.
@@ -69,7 +69,7 @@ def sample_size(
             "and margin and p between 0 and 1"
         )
     spread = _t(confidence) ** 2 * p * (1 - p)
-    return math.ceil(population / (1 + margin**2 * (population - 1) / spread))
+    return max(1, round(population / (1 + margin**2 * (population - 1) / spread)))
 
 
 def margin_of(

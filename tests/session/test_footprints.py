@@ -161,6 +161,36 @@ def test_a_cast_masks_below_and_passes_from_its_last_bit_on() -> None:
         assert run.outcome.name == ("masked_exact" if not expected else "changed")
 
 
+def cast_share(values: Tensor, exponent: int, scale: float = 1.0) -> float:
+    """The share of a bfloat16 cast that differs where every value grew by scale × 2^exponent."""
+    model = Wrapped(lambda h: h.to(torch.bfloat16).float(), tuple(values.shape))
+    with torch.no_grad():
+        model.weight.copy_(values)
+    session = session_of(model)
+    session.trace()
+    session.arm("mul*1:0", "scale", factor=1 + scale * 2.0**exponent)
+    differing, total = changed(session.replay(), "_to_copy*1:0")
+    return differing / total
+
+
+def test_a_cast_of_what_it_holds_exactly_masks_below_an_ulps_half() -> None:
+    """Every bfloat16 from 1 to 2, of spacing 2^-7: below 2^-9 a change of m · 2^-9 < 2^-8 is
+    under half of that; at 2^-8 it is not, but for 1 itself, whose tie goes to the even number.
+    """
+    exact = 1 + torch.arange(128) / 128
+    assert cast_share(exact, -9, scale=0.999) == 0.0
+    assert cast_share(exact, -8) == 127 / 128
+
+
+@pytest.mark.parametrize(("exponent", "share"), [(-12, 0.045), (-9, 0.36), (-8, 0.72)])
+def test_a_cast_of_any_values_passes_a_share(exponent: int, share: float) -> None:
+    """A change of m · 2^e crosses one of the roundings, 2^-7 apart, with m · 2^(e + 7); N(0, 1)
+    has a mean mantissa of about 1 / ln 2 = 1.44, so 4.5 %, 36 % and 72 %.
+    """
+    values = torch.randn(20_000, generator=torch.Generator().manual_seed(3))
+    assert cast_share(values, exponent) == pytest.approx(share, abs=0.011)
+
+
 @pytest.mark.parametrize("after", ["backward", "optimizer", "gradient"])
 def test_a_fault_after_the_loss_leaves_the_loss_bit_equal(after: str) -> None:
     """In backward, in the optimizer, or in a stored gradient; the next step's loss differs."""
@@ -217,6 +247,18 @@ def test_an_infinity_makes_the_layernorm_row_nan() -> None:
     """3 elements of row 1."""
     run, _ = normed(nn.LayerNorm(3), math.inf)
     assert columns(run, "native_layer_norm*1:0")["new_nan"] == 3
+
+
+def test_an_infinity_makes_the_softmax_row_nan() -> None:
+    """Inf - Inf in row 2: its 6 elements and those alone, and of the gradient too."""
+    session = session_of(Wrapped(lambda h: functional.softmax(h, 1), (4, 6)))
+    session.trace()
+    session.arm("mul*1:0", "set", value=math.inf, elements={"index": [2, 4]})
+    run = session.replay()
+    found = columns(run, "_softmax*1:0")
+    assert (found["new_nan"], found["changed"]) == (6, 6)
+    assert {d.name: d.new_nan for d in run.comparison.gradients} == {"weight": 6}
+    assert run.outcome.name == "nan_immediate"
 
 
 def test_a_finite_giant_breaks_running_var_and_nothing_that_is_seen() -> None:
