@@ -28,8 +28,10 @@ def test_steps_before_the_strike_do_not_count() -> None:
 
 
 def test_a_slow_rise_is_measured_over_the_steps_of_a_sudden_one() -> None:
-    """25 % a step: 50 % within 2 steps, 75 % within 3."""
+    """25 % a step: within 1 step, 50 % within 2, 75 % within 3; at least one is looked at."""
     golden, faulty = steps([2] * 4), steps([2.5, 3, 3.5, 4])
+    assert follow(golden, faulty, 0, sudden=0).rise == follow(golden, faulty, 0, sudden=1).rise
+    assert follow(golden, faulty, 0, sudden=1).rise == 0.25
     assert follow(golden, faulty, 0, sudden=2).rise == 0.5
     assert follow(golden, faulty, 0, sudden=3).rise == 0.75
 

@@ -58,7 +58,8 @@ def test_a_loss_spike_is_above_the_median_before() -> None:
 
 
 def test_the_gradient_norm_has_a_limit() -> None:
-    """101 is above 100."""
+    """101 is above 100, and 100 is not."""
+    assert tried("gradient_norm", faulty=steps([2.0], gradients=100.0)).first is None
     assert tried("gradient_norm", faulty=steps([2.0], gradients=101.0)).first == Alarm(
         0, "", 101.0, 100.0
     )

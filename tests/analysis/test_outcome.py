@@ -11,7 +11,7 @@ from fi_notebook.analysis.outcome import judge
 from fi_notebook.analysis.tolerance import Tolerance
 from fi_notebook.core.fault import FaultPlan
 from fi_notebook.core.injection import NotInjected
-from fi_notebook.core.run import OUTCOMES, RESULT, Difference, Outcome
+from fi_notebook.core.run import NO_LOSS, OUTCOMES, RESULT, Difference, Outcome
 from tests.records import CHANGED_LOSS, EQUAL_LOSS, PLAN, comparison, flipped, injection, steps
 from tests.traces import Call, build
 
@@ -312,7 +312,32 @@ def test_silent_drift_has_a_good_loss_and_other_parameters() -> None:
     outcome = course([2, 2.02, 2.02, 2, 2, 2, 2, 2])
     assert (outcome.name, outcome.step) == ("silent_drift", 7)
     assert "at most 1 % away" in outcome.reason
-    assert "after step 7 the parameters are 0.1 away (relative L2)" in outcome.reason
+    assert outcome.reason.endswith("after step 7 the parameters are 0.1 away (relative L2)")
+
+
+def test_a_drift_that_evaluate_sees_says_so() -> None:
+    """By the metrics of the last step, and only by more than 1 % of the golden one."""
+    drifted = "the parameters are 0.1 away (relative L2)"
+    golden = steps([2.0, 2.0], metrics={"accuracy": 1.0})
+    for last, said in (
+        (0.5, f"{drifted}, and evaluate gives accuracy 0.5 instead of 1"),
+        (0.995, drifted),
+    ):
+        first, _ = steps([2.0, 2.0], metrics={"accuracy": 0.0})
+        _, second = steps([2.0, 2.0], distances=0.1, metrics={"accuracy": last})
+        outcome = case(golden_steps=golden, faulty_steps=(first, second))
+        assert outcome.name == "silent_drift"
+        assert outcome.reason.endswith(said)
+
+
+def test_a_step_without_a_loss_is_told_as_that() -> None:
+    """None in both runs, or in one alone."""
+    none = replace(EQUAL_LOSS, note=NO_LOSS)
+    for loss, said in (
+        (none, "the step has no loss to compare"),
+        (replace(none, equal=False), "one run alone has a loss"),
+    ):
+        assert said in case(comparison=comparison(SPREAD, loss=loss, parameters=(MOVED,))).reason
 
 
 def test_metric_degraded_is_seen_by_evaluate_alone() -> None:
@@ -357,6 +382,7 @@ def test_a_parameter_of_the_tolerance_cannot_be_negative() -> None:
     with pytest.raises(ValueError, match="spike is -1; expected a number from 0"):
         Tolerance(spike=-1)
     assert "relative 1e-05; loss within 5 %; spike 50 %" in str(Tolerance())
+    assert Tolerance(relative=0, noise=0).relative == 0
 
 
 def test_several_strikes_of_a_fault_are_one_outcome() -> None:

@@ -163,6 +163,7 @@ def test_sites_behave_as_a_sequence(trace: Trace) -> None:
     assert repr(trace.sites) == (
         "<18 sites: convolution*1:0, native_batch_norm*1:0, native_batch_norm*1:1, …>"
     )
+    assert repr(trace.sites[0]) == "<Site convolution*1:0 forward conv run.py:3 float32 [2, 3]>"
     with pytest.raises(IndexError):
         trace.sites[18]
 

@@ -63,6 +63,8 @@ def test_a_bit_error_rate_strikes_both_parts_of_complex_elements() -> None:
         [-1, -1],
         [-1, -1],
     ]
+    half = faults.apply(torch.zeros(1, dtype=torch.complex64), "bitflip", ber=1, part="imag")
+    assert patterns(half) == [[0, -1]]
 
 
 def test_a_bool_has_one_bit() -> None:
@@ -178,6 +180,7 @@ def test_parameters_that_can_never_be_are_refused(
         ("xor_mask", {"mask": 0x100}, "uint8", "mask 0x100 is wider than uint8"),
         ("bitflip", {"bit": 1, "part": "imag"}, "float32", "float32 has no part 'imag'"),
         ("burst", {"part": "real"}, "int8", "it is for complex dtypes"),
+        ("xor_mask", {"mask": 1, "part": "real"}, "int8", "it is for complex dtypes"),
     ],
 )
 def test_what_a_dtype_does_not_have_is_refused(

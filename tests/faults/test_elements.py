@@ -240,6 +240,13 @@ def test_a_channel_is_dimension_one() -> None:
     expected = torch.zeros(2, 3, 2, 2, dtype=torch.bool)
     expected[:, 1] = True
     assert torch.equal(mask({"channel": 1}, (2, 3, 2, 2)), expected)
+    assert where({"channel": 2}, (2, 3)) == [[0, 2], [1, 2]]  # a batch of vectors
+
+
+def test_all_elements_may_be_drawn() -> None:
+    """As many as there are; the shape has them."""
+    check_fit({"count": 6}, "float32", (2, 3))
+    assert chosen({"count": 6}, torch.zeros(2, 3)) == [0, 1, 2, 3, 4, 5]
 
 
 def test_a_tile_is_a_rectangle_of_the_matrix() -> None:
@@ -390,6 +397,9 @@ def test_where_on_integers_is_exact() -> None:
     """2**53 + 1 is not 2**53, and 300 is above every int8."""
     wide = torch.tensor([2**53, 2**53 + 1])
     assert chosen({"where": f"> {2**53}"}, wide) == [1]
+    ends = torch.tensor([2**63 - 2, 2**63 - 1])
+    assert chosen({"where": f">= {2**63 - 1}"}, ends) == [1]
+    assert chosen({"where": f"> {2**63}"}, ends) == []  # from there on as float64
     assert chosen({"where": "< 300"}, torch.tensor([1, 2], dtype=torch.int8)) == [0, 1]
     assert chosen({"where": "> 1.5"}, torch.tensor([1, 2])) == [1]
     assert chosen({"where": "> 1"}, torch.tensor([1, 2], dtype=torch.uint64)) == [1]

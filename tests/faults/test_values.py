@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from fi_notebook import faults
 from fi_notebook.errors import FaultError
-from fi_notebook.faults.bits import FORMATS, dtype_of
-from fi_notebook.faults.numbers import round_to_integers
+from fi_notebook.faults.bits import FORMATS, bit_view, dtype_of
+from fi_notebook.faults.numbers import random_patterns, round_to_integers
 from fi_notebook.faults.values import finite_std
 
 INTEGERS = [name for name, layout in FORMATS.items() if layout.kind in ("int", "uint")]
@@ -197,6 +197,16 @@ def test_random_uniform_keeps_its_range() -> None:
     assert 2.99 < float(after.max()) <= 3
     whole = faults.apply(torch.zeros(1000, dtype=torch.int16), "random_uniform", low=-2, high=3)
     assert set(whole.tolist()) == {-2, -1, 0, 1, 2, 3}
+    assert faults.apply(torch.zeros(3), "clamp", low=1.5, high=1.5).tolist() == [1.5] * 3
+
+
+@pytest.mark.parametrize("dtype", ["int64", "float64", "int32"])
+def test_each_bit_of_a_random_pattern_is_a_coin(dtype: str) -> None:
+    """Of 4,000 patterns half of each bit, within six deviations of √4,000 / 2 = 31.6."""
+    values = torch.zeros(4_000, dtype=dtype_of(dtype))
+    bits = bit_view(random_patterns(values, faults.generator(1)))
+    ones = [int((bits >> n & 1).sum()) for n in range(8 * values.element_size())]
+    assert all(abs(count - 2_000) < 6 * 31.7 for count in ones)
 
 
 def test_random_is_the_standard_normal_distribution() -> None:

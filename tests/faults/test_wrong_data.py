@@ -23,6 +23,7 @@ def test_a_wrong_address_is_never_the_right_one() -> None:
         for seed in range(100)
     }
     assert many == {1.0, 2.0, 3.0, 4.0}
+    assert faults.apply(torch.tensor([5.0, 7.0]), "wrong_address").tolist() == [7.0, 5.0]
 
 
 @pytest.mark.parametrize("shape", [(), (1,), (0,)])
