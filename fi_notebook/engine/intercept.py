@@ -283,6 +283,8 @@ class Interceptor(TorchDispatchMode):
             call.module, call.module_call = call.cause.module, call.cause.module_call
         if call.phase == RECOMPUTE and watch.sources.recompute_has_lines:
             call.cause = None  # its own lines say more
+        if watch.clock.updated and call.module == watch.table.outside:
+            call.phase = OTHER  # another model's, which trains beside this one
 
     def _place_end_of_backward(self, call: Call) -> None:
         """What a backward does when all its nodes have run, as the last scatter of FSDP2."""
@@ -302,7 +304,9 @@ class Interceptor(TorchDispatchMode):
         call.phase = OTHER
         if not watch.clock.begun:
             return
-        if watch.sources.asking_for_gradients:
+        if watch.clock.updated:  # what has a loss of its own by now is another model
+            self._place_by_parameter(call)
+        elif watch.sources.asking_for_gradients:
             call.phase, call.module = BACKWARD, watch.table.loss
         elif watch.after_forward and (
             not watch.after_backward or watch.lineage.made_node(threading.get_ident())

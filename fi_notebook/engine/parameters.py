@@ -2,7 +2,8 @@
 
 In an optimizer step, and between backward and that step (gradient clipping), a call
 belongs to the parameters whose storage, gradient or state it touches; what it makes
-inherits them, so that a chain of intermediate results keeps its parameter.
+inherits them, so that a chain of intermediate results keeps its parameter. What is made of
+a parameter after the update, as a copy of the model or an average of its weights, does not.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ class ParameterScope:
         self._inherited: StorageMap[str] = StorageMap()
         self._states = 0
         self.stale = True
+        self.hands_down = True  # whether what is made of a parameter belongs to it
 
     def name(self, parameter: torch.Tensor | None) -> str:
         """Name of a parameter of the model, or ``""``."""
@@ -98,7 +100,7 @@ class ParameterScope:
 
     def inherit(self, tensor: torch.Tensor, name: str) -> None:
         """Let a result belong to the parameter of its inputs."""
-        if name and not self.of(tensor):
+        if name and self.hands_down and not self.of(tensor):
             self._inherited.set(tensor, name)
 
 
