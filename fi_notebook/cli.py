@@ -314,7 +314,7 @@ def schema(_options: Options) -> int | None:
 def campaign(options: Options) -> int | None:
     """Try many faults on one training step, and count how they end.
 
-    fi-notebook campaign plan.json --journal run.jsonl --workers 4 --html run.html
+    fi-notebook campaign campaign.json --journal run.jsonl --workers 4 --html run.html
 
     The file holds the arguments of Campaign: make_session ("module:function"), n, seed …
     """

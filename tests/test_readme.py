@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 import fi_notebook as fi
+from fi_notebook.campaign.again import ARGUMENTS, from_file
 from fi_notebook.core.run import COMPARISON_COLUMNS, OUTCOMES
 
 ROOT = Path(__file__).parents[1]
@@ -79,3 +80,14 @@ def test_every_column_of_a_comparison_is_explained() -> None:
     rows = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `")]
     named = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
     assert named >= set(COMPARISON_COLUMNS)
+
+
+def test_every_argument_of_a_campaign_is_explained(tmp_path: Path) -> None:
+    """In docs/campaigns.md, whose file is one that can be read."""
+    page = (ROOT / "docs" / "campaigns.md").read_text(encoding="utf-8")
+    assert set(ARGUMENTS) <= set(re.findall(r"[`\"](\w+)=?[`\"]", page))
+    (example,) = re.findall(r"^```json\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    path = tmp_path / "campaign.json"
+    made = example.replace("my_training:make_session", "fi_notebook.demo:make_demo")
+    path.write_text(made, encoding="utf-8")
+    assert repr(from_file(path)) == "<Campaign of bitflip, scale, zero, seed 1: 0 of 60 made>"

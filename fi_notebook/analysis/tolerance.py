@@ -1,7 +1,14 @@
 """How large a difference must be to count: arguments with defaults that are shown.
 
->>> str(Tolerance())
-'relative 1e-05; loss within 5 %; spike 50 % within 2 steps; metric 1 %; NaN or Inf in loss, …'
+>>> for part in str(Tolerance()).split("; "):
+...     print(part)
+relative 1e-05
+loss within 5 %
+spike 50 % within 2 steps
+final loss over the last 25 % of the steps
+metric 1 %
+noise floor times 4
+NaN or Inf in loss, gradients, parameters
 """
 
 from __future__ import annotations

@@ -89,6 +89,114 @@ of a shard, its own part.
 - FSDP2 gives a sharded module another class: `Net` is `FSDPNet`, also for `--model`.
 """
 
+PLAN = """
+By default `ignore` is what makes no new values: `_local_scalar_dense`, `_unsafe_view`, `alias`,
+`arange`, `as_strided`, `clone`, `detach`, `empty`, `empty_like`, `empty_permuted`,
+`empty_quantized`, `empty_strided`, `expand`, `full`, `full_like`, `is_same_size`, `lift_fresh`,
+`new_empty`, `new_empty_strided`, `ones`, `ones_like`, `profiler::_record_function_enter`,
+`profiler::_record_function_enter_new`, `profiler::_record_function_exit`, `set_`, `slice`, `split`,
+`squeeze`, `unsqueeze`, `view`, `zeros`, `zeros_like`.
+
+A name in `modules` chooses a module and everything below it, in every phase: `layer`, a glob
+(`layer.*.attn`), or `""`, the root and so the whole model. A parameter's name (`layer.0.weight`)
+chooses the accumulation of its gradient and its update, `loss function` the calls of the loss
+outside of the model. What a wrapper adds, `module.` (DDP) or `_orig_mod.` (torch.compile), may be
+left out.
+"""
+
+INJECTOR = """
+## The `Injector`
+
+```python
+from fi_notebook import Injector
+
+injector = Injector("injector.json", model=net)  # a path, a mapping as in the file, or session.plan
+```
+
+| argument | meaning |
+|---|---|
+| `optimizer` | the model's optimizer, or several; found when they step if left out |
+| `micro_batch_per_step` | how many forwards make a step; if left out, all up to an update |
+| `start_step` | the number of the first step, where training is resumed |
+| `rank` | the rank of this process; asked of `torch.distributed` if left out |
+| `events` | a file that gets one line of JSON for each strike, and one at the end |
+| `verbosity` | `quiet`, `normal` or `verbose`, in place of the plan's |
+
+`injections`, `not_injected` (each with its reason), `step` and `report()` say how far it came.
+It strikes until `close()`, the end of a `with` block or the end of the process; then the log says
+which faults did not strike.
+
+With gradient accumulation a step is all its micro batches, and calls are numbered through the
+step: the second micro batch's `relu` is `relu*2`. `micro_batches` chooses by the number of the
+forward, from 0, so that the operator alone is enough for a target:
+
+```python
+plan = {"version": 2, "faults": [
+    {"target": "relu", "model": "zero", "steps": "1", "micro_batches": [1]}
+]}
+with Injector(plan, model=net, micro_batch_per_step=2) as injector:
+    for _ in range(3):
+        for half in (0, 1):
+            loss = criterion(net(x[half::2]), y[half::2]) / 2
+            loss.backward()
+        opt.step()
+        opt.zero_grad()
+print(injector.report())
+# 1 injection, training came to step 2
+#   step 1: f1 struck relu*2:0, … elements changed
+```
+
+A checkpoint holds the injector's state, so that a resumed training counts on, also how often each
+fault has struck (`times`); `start_step=2` alone counts the steps on:
+
+```python
+plan = {"version": 2, "faults": [{"target": "relu*1:0", "model": "zero", "times": 3}]}
+with Injector(plan, model=net) as injector:
+    step()
+    step()
+    checkpoint = {"model": net.state_dict(), "injector": injector.state_dict()}
+
+with Injector(plan, model=net) as injector:  # in the resumed process
+    injector.load_state_dict(checkpoint["injector"])
+    step()
+    step()
+print(injector.report())
+# 1 injection, training came to step 3
+#   step 2: f1 struck relu*1:0, … elements changed
+```
+
+### The log
+
+The package logs to `fi_notebook` at the level `INFO` and configures no logging, so of the two lines
+alone nothing is seen. `logging.basicConfig(level=logging.INFO)` before them shows it:
+
+```
+INFO:fi_notebook:current step 1. Restart counting
+INFO:fi_notebook:starting
+INFO:fi_notebook:----------module names of the model----------
+INFO:fi_notebook:body
+INFO:fi_notebook:body.0
+INFO:fi_notebook:body.1
+INFO:fi_notebook:head
+INFO:fi_notebook:forward start
+INFO:fi_notebook:body.0*step1*t*1
+INFO:fi_notebook:body.0*step1*addmm*1
+INFO:fi_notebook:body.1*step1*relu*1
+INFO:fi_notebook:injecting fault to relu*1:0
+```
+
+Logged are the steps in which a fault is due, and `log_steps`. So a place is found by the log alone:
+
+1. `{"version": 2, "modules": [], "log_steps": [0]}` names the modules of the model, and no call.
+2. `"modules": ["body"]` lists the calls of that part, and always those of the loss function.
+3. The line `body.1*step0*relu*1` is the call `relu*1`: `"target": "relu*1:0"` is its first output.
+
+In a script in which no line changes `fi-notebook trace train.py` lists all calls of step 0.
+`fi-notebook run injector.json train.py` shows strikes alone, although `normal` is the default,
+unless the plan has `log_steps` or `"verbosity": "verbose"`; with `-v` it shows the calls as well,
+with `-vv` their shapes and source lines.
+"""
+
 FIRST = """
 ## The first form: one fault model for several targets
 
@@ -129,10 +237,12 @@ def reference() -> str:
         HEAD,
         "\n### The plan\n\n",
         *_table(forms["PlanForm"]),
+        PLAN,
         "\n### A fault\n\n",
         *_table(forms["FaultForm"]),
         "\n### An anchor\n\n",
         *_table(forms["AnchorForm"]),
+        INJECTOR,
         FIRST,
         "\n",
         *_table(forms[FirstForm.__name__]),

@@ -199,9 +199,10 @@ class FaultPlan:
         code: Source lines whose calls are logged; empty is everywhere.
         phases: Phases whose calls are logged; empty is all of them.
         log_steps: Steps whose calls are logged although no fault is due in them.
-        ignore: Operator packets that are counted but not logged, and struck only
-            where a target names them; None is the stated default.
-        verbosity: ``quiet``, ``normal`` or ``verbose``.
+        ignore: Operators (``view`` is all its overloads) that are counted but not logged,
+            and struck only where a target names them; None is the default list.
+        verbosity: ``quiet`` logs strikes alone, ``normal`` the calls of the listed steps as
+            well, ``verbose`` their dtypes, shapes and source lines too.
     """
 
     faults: tuple[Fault, ...] = ()

@@ -158,7 +158,7 @@ def zero(values: torch.Tensor, _ctx: Context) -> torch.Tensor:
     "nan",
     group="values",
     integers="Refused: integers and bools have no NaN.",
-    source="about 1 % of silent corruptions are NaN or Inf (arXiv 2211.13094, 2605.04213)",
+    source="NaN or Inf are 1.01 % of silent corruptions in a study of a GPU (arXiv 2605.04213)",
     refuse=lambda _given, layout, _shape: _cannot_hold(math.nan, layout),
 )
 def nan(values: torch.Tensor, _ctx: Context) -> torch.Tensor:
@@ -171,7 +171,7 @@ def nan(values: torch.Tensor, _ctx: Context) -> torch.Tensor:
     group="values",
     parameters=(Parameter("negative", "bool", False, summary="Minus infinity instead of plus."),),
     integers="Refused: integers and bools have no infinity.",
-    source="about 1 % of silent corruptions are NaN or Inf (arXiv 2211.13094, 2605.04213)",
+    source="NaN or Inf are 1.01 % of silent corruptions in a study of a GPU (arXiv 2605.04213)",
     refuse=lambda _given, layout, _shape: _cannot_hold(math.inf, layout),
 )
 def inf(values: torch.Tensor, _ctx: Context, *, negative: bool) -> torch.Tensor:
