@@ -87,7 +87,7 @@ class SourceStacks:
         self._frames: dict[int, tuple[Frame, ...]] = {0: ()}
         self.asking_for_gradients = False
         self.recomputing = False
-        self.recompute_has_lines = False
+        self.recompute_lines = 0
 
     def __len__(self) -> int:
         """How many different stacks there are."""
@@ -97,8 +97,8 @@ class SourceStacks:
         """Number of the stack that the caller's caller runs in.
 
         Sets `asking_for_gradients` (torch makes the first gradient of a backward),
-        `recomputing` (a checkpoint runs its forward again) and `recompute_has_lines`
-        (a person's own lines are among what it runs) for this call.
+        `recomputing` (a checkpoint runs its forward again) and `recompute_lines`
+        (how many of the stack's lines are of what it runs) for this call.
         """
         frame: FrameType | None = sys._getframe(depth)
         innermost = frame
@@ -121,7 +121,7 @@ class SourceStacks:
             elif verdict == _ENGINE:
                 in_engine = True  # what is further out asked for this backward
             elif verdict == _RECOMPUTE and not in_engine:
-                self.recomputing, self.recompute_has_lines = True, bool(key)
+                self.recomputing, self.recompute_lines = True, len(key) // 2
             frame = frame.f_back
         known = self._ids.get(tuple(key))
         return self._intern(tuple(key), innermost) if known is None else known
@@ -151,6 +151,10 @@ class SourceStacks:
             )
             self._frames[number] = known
         return known
+
+    def agree(self, one: int, other: int, lines: int) -> bool:
+        """Whether two stacks have the same innermost lines, this many of them."""
+        return self._codes[one][:lines] == self._codes[other][:lines]
 
     def sources(self) -> dict[str, str]:
         """Text of every file or cell that a stack speaks of, by its name in frames."""
