@@ -16,6 +16,7 @@ from fi_notebook.core.fault import LIMIT, SCOPES, Anchor, Fault
 from fi_notebook.core.match import CodeFilter, check_modules, check_phases, module_matches
 from fi_notebook.core.site import Site, Target
 from fi_notebook.core.trace import FLAGS, Trace
+from fi_notebook.core.unfit import Asked, Made
 from fi_notebook.core.whole import is_whole
 from fi_notebook.core.words import counted
 from fi_notebook.engine.aim import LATE, takes_late
@@ -201,10 +202,7 @@ def check_fault(fault: Fault, golden: Trace) -> str:
             return golden.missing(fault.target) + composed(qualified_operator(fault.target.op))
         if _late_alone(fault, golden):
             return f"{str(fault.target)!r} was {LATE}"
-        return golden.missing(fault.target) or (
-            f"no call of {str(fault.target)!r} is in the fault's modules, code, phases and micro "
-            "batches (calls are numbered through the whole step)"
-        )
+        return golden.missing(fault.target) or _unfit(fault, golden)
     flags = [_flags(golden, site) for site in sites]
     _check_needs(fault, sites, flags)
     _check_views(fault, sites, flags)
@@ -221,6 +219,29 @@ def check_fits(fault: Fault, golden: Trace) -> None:
         misfit = _misfit(fault, sites_of(fault, golden))
         if misfit:
             raise FaultError(misfit)
+
+
+def _unfit(fault: Fault, golden: Trace) -> str:
+    """Why the filters of a fault leave none of the sites that its target names."""
+    sites = golden.find(str(fault.target))
+    if not takes_late(fault):
+        sites = _without_late(golden, sites)
+    patterns = ("",) if fault.modules is None else fault.modules
+    made = [
+        Made(
+            site.overload,
+            site.phase,
+            site.module,
+            _is_within(patterns, golden, site),
+            golden.frames(_call_of(golden, site)),
+            _micro_batch(golden, site),
+        )
+        for site in sites
+    ]
+    op = str(fault.target)
+    asked = Asked(op, None, fault.phases, fault.modules, fault.code, fault.micro_batches)
+    numbered = " (calls are numbered through the whole step)" * (fault.target.call is not None)
+    return f"{asked.unfit(made) or f'no call fits {op!r} and its filters'}{numbered}"
 
 
 def unlike_headless(fault: Fault, golden: Trace) -> str:
