@@ -20,7 +20,7 @@ transformer takes the other lines away from IPython and hands them to the call.
 
 Limits: what the cell changes inside objects (a list that grows) is not put back, unless
 it is given as ``state=``; ``await`` cannot stand in a step; where another magic stands
-above (``%%time``), the cell's own lines are not known.
+above (``%%time``), IPython keeps no lines below it, and every call stands at that magic's.
 """
 
 from __future__ import annotations

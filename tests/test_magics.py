@@ -300,9 +300,12 @@ def test_other_cells_are_left_alone(first: str) -> None:
 
 
 def test_a_timed_cell_can_be_explored(shell: InteractiveShell, run: Runs) -> None:
-    """``%%time`` above hands its body through the same transformers."""
+    """``%%time`` above hands its body through the same transformers; its line is that of all."""
     run("%%time\n" + STEP)
-    assert shell.user_ns["fi_session"].golden is not None
+    golden = shell.user_ns["fi_session"].golden
+    label = f"In [{shell.execution_count - 1}]:1"
+    assert [frame.label for frame in golden.find("relu")[0].code] == [label]
+    assert {frame.label for site in golden.sites for frame in site.code} == {label}
 
 
 def test_the_exported_form_of_the_magic_works(shell: InteractiveShell, run: Runs) -> None:
@@ -311,3 +314,26 @@ def test_the_exported_form_of_the_magic_works(shell: InteractiveShell, run: Runs
     arguments = line.removeprefix("%%fi_explore ")
     run(f"get_ipython().run_cell_magic('fi_explore', {arguments!r}, {body!r})")
     assert shell.user_ns["fi_session"].golden is not None
+
+
+@pytest.mark.parametrize(
+    ("magic", "kept"), [("%%time", False), ("%%prun -q", False), ("%%capture", True)]
+)
+def test_a_step_of_a_cell_under_a_magic_has_a_line_of_the_notebook(
+    shell: InteractiveShell, run: Runs, magic: str, kept: bool
+) -> None:
+    """Its own where IPython keeps it, else that of the cell which has it run."""
+    run("from fi_notebook import Session")
+    step = f"def step():\n    return cross_entropy(net(x), y).backward()  # {magic}\n"
+    trace = "made = Session(step, model=net, optimizer=opt).trace()\n"
+    run(f"{magic}\n{step}{trace}")
+    made, number = shell.user_ns["made"], shell.execution_count - 1
+    line = 2 if kept else 1
+    assert [f.line for f in made.find("relu")[0].code] == [line]
+    assert kept or made.find("relu")[0].code[0].label == f"In [{number}]:1"
+    assert kept or made.tables.sources[f"In [{number}]"].startswith(f"{magic}\ndef step():")
+    run(f"{magic}\n{step}")
+    run(f"x = x\n{trace}")
+    (site,) = shell.user_ns["made"].find("relu")
+    assert [frame.line for frame in site.code] == [2]  # in the step, or that of the trace
+    assert kept or site.code[0].label == f"In [{number + 2}]:2"

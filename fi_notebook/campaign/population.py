@@ -30,7 +30,7 @@ from fi_notebook.core.fault import Elements, Fault
 from fi_notebook.core.site import Site, module_text
 from fi_notebook.core.steps import Steps
 from fi_notebook.core.words import counted
-from fi_notebook.engine.arming import check_contribution, check_fault
+from fi_notebook.engine.arming import check_contribution, check_fault, check_fits
 from fi_notebook.errors import FaultError, did_you_mean
 
 __all__ = [
@@ -188,7 +188,9 @@ class Population:
                 try:
                     block = _block(row, site, spec, wanted, steps[0], seed)
                     if faults.get(spec.model).kind == "call":  # it may need what no value tells
-                        check_fault(block.point(0).fault(site), places.trace)
+                        fault = block.point(0).fault(site)
+                        check_fault(fault, places.trace)
+                        check_fits(fault, places.trace)
                 except FaultError as error:
                     refusals.append(f"{site}: {error}")
                     continue

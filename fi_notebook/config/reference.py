@@ -43,7 +43,12 @@ another namespace (`c10d::allreduce_*1`), a call that takes no number of the ste
 (`other/mul*1`), or a stored tensor: `param:`, `buffer:`, `grad:` or `state:` and its name,
 which may be a glob.
 
-A step of a training loop goes on to the next training forward. What comes after its update has its
+A step of a training loop begins at the first training forward after an optimizer of the model has
+stepped, or `zero_grad` was called. Gradients that are cleared by hand (`p.grad = None`,
+`p.grad.zero_()`) are not seen: a loop that steps no optimizer and calls no `zero_grad` is one step
+unless it is given `micro_batch_per_step`, which is 1 without accumulation.
+
+A step goes on to the forward that begins the next. What comes after its update has its
 numbers (the next batch, a metric), but an operator alone (`div`) chooses none of it that reads no
 parameter: name the call (`div*3`), or give `phases`.
 

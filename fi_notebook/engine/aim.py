@@ -16,8 +16,10 @@ from fi_notebook.core.fault import Fault
 from fi_notebook.core.injection import NotInjected
 from fi_notebook.core.match import CodeFilter, module_hint
 from fi_notebook.core.site import PHASES
+from fi_notebook.core.unfit import Asked
 from fi_notebook.core.words import agreed, counted, too_few
 from fi_notebook.engine.collectives import qualified_operator
+from fi_notebook.engine.considered import Considered
 from fi_notebook.engine.filters import ModuleFilter
 from fi_notebook.engine.intercept import OPTIMIZER, OTHER, Call, Watch
 from fi_notebook.engine.operators import uncalled
@@ -79,6 +81,7 @@ class Aim:
     _phases: frozenset[int] = frozenset(range(len(PHASES)))
     _code: tuple[CodeFilter, ...] = ()
     _stacks: dict[int, bool] = field(default_factory=dict)
+    _considered: Considered = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         """Resolve the filters."""
@@ -87,6 +90,7 @@ class Aim:
         self.needs = faults.get(fault.model).needs
         self.of_ranks = "collective" in self.needs
         self._where = ModuleFilter(fault.modules, self.watch)
+        self._considered = Considered(self.watch, self._where)
         if fault.phases:
             self._phases = frozenset(PHASES.index(phase) for phase in fault.phases)
         self._code = tuple(CodeFilter.parse(text) for text in fault.code)
@@ -162,11 +166,16 @@ class Aim:
 
     def _in_scope(self, call: Call) -> bool:
         outside = self._outside(call)
+        if not self.fired:
+            self._considered.add(call)
         if outside and self.fault.target.call is not None:
             where = self.watch.table.infos[call.module].path
+            stack = call.stack if call.cause is None else call.cause.stack
+            line = [f", on {frame.label}" for frame in self.watch.sources.frames(stack)[:1]]
             self.refusal = (
                 f"{call.op}*{call.number} was made in phase {PHASES[call.phase]!r}, module "
-                f"{where!r}, which is outside the fault's {outside}"
+                f"{where!r}{''.join(line if outside == 'code' else ())}, which is outside the "
+                f"fault's {outside}"
             )
         return not outside
 
@@ -257,8 +266,9 @@ class Aim:
             return too_few(target.call, target.op, self.reached)
         if self.last_output:
             return f"asked for {str(target)!r}; the last output of that call is {self.last_output}"
-        if fault.probability < 1:
-            return f"its probability of {fault.probability} never came up"
+        unfit = self._considered.reason(_asked(fault), f"in step {fault.steps}{self._batches()}")
+        if unfit or fault.probability < 1:
+            return unfit or f"its probability of {fault.probability} never came up"
         return (
             f"no call of {target.op!r} in step {fault.steps} fits {str(target)!r} and its filters"
         )
@@ -297,6 +307,12 @@ class Aim:
             return f"{came} ({counted(last - first + 1, 'step')} came)"
         wanted = min((n for n, *_ in steps.ranges if n > last), default=last) + 1
         return f"{came}; ask for more, as in replay(steps={wanted})"
+
+
+def _asked(fault: Fault) -> Asked:
+    """The filters that a call of its operator may be outside of."""
+    target = fault.target
+    return Asked(target.op, target.overload, fault.phases, fault.modules, fault.code)
 
 
 def takes_late(fault: Fault) -> bool:

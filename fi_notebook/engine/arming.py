@@ -1,7 +1,7 @@
 """Whether a fault can strike in the golden run: judged when it is armed.
 
-What can never be (an unknown module, bit 70, row 9 of 4 in the one step that is
-replayed) is refused; what the golden run merely did not make is a warning.
+What can never be (an unknown module, bit 70) is refused; what the golden run merely did not
+make (call 9 of 2, row 9 of 4) is a warning.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from fi_notebook.core.fault import LIMIT, SCOPES, Anchor, Fault
 from fi_notebook.core.match import CodeFilter, check_modules, check_phases, module_matches
 from fi_notebook.core.site import Site, Target
 from fi_notebook.core.trace import FLAGS, Trace
+from fi_notebook.core.unfit import Asked, Made
 from fi_notebook.core.whole import is_whole
 from fi_notebook.core.words import counted
 from fi_notebook.engine.aim import LATE, takes_late
@@ -31,6 +32,7 @@ __all__ = [
     "check_contribution",
     "check_fault",
     "check_filters",
+    "check_fits",
     "sites_of",
     "unlike_headless",
     "unmet",
@@ -187,7 +189,7 @@ def check_fault(fault: Fault, golden: Trace) -> str:
         What the golden run did not make, as a warning, or ``""``.
 
     Raises:
-        FaultError: It cannot strike in the only step that it is for.
+        FaultError: Its fault model needs what none of the calls that it chooses is.
     """
     made, chosen = golden.info.get("forwards", 0), fault.micro_batches
     if chosen is not None and made and not any(number in chosen for number in range(made)):
@@ -200,14 +202,46 @@ def check_fault(fault: Fault, golden: Trace) -> str:
             return golden.missing(fault.target) + composed(qualified_operator(fault.target.op))
         if _late_alone(fault, golden):
             return f"{str(fault.target)!r} was {LATE}"
-        return golden.missing(fault.target) or (
-            f"no call of {str(fault.target)!r} is in the fault's modules, code, phases and micro "
-            "batches (calls are numbered through the whole step)"
-        )
+        return golden.missing(fault.target) or _unfit(fault, golden)
     flags = [_flags(golden, site) for site in sites]
     _check_needs(fault, sites, flags)
     _check_views(fault, sites, flags)
-    return _check_tensors(fault, sites) or _unchecked(golden, sites)
+    return _misfit(fault, sites) or _unchecked(golden, sites)
+
+
+def check_fits(fault: Fault, golden: Trace) -> None:
+    """Refuse a fault of step 0 alone that fits no tensor which it chooses there.
+
+    Raises:
+        FaultError: A row, an element or a bit that none of them has.
+    """
+    if fault.target.kind == "call" and fault.steps.last == 0:
+        misfit = _misfit(fault, sites_of(fault, golden))
+        if misfit:
+            raise FaultError(misfit)
+
+
+def _unfit(fault: Fault, golden: Trace) -> str:
+    """Why the filters of a fault leave none of the sites that its target names."""
+    sites = golden.find(str(fault.target))
+    if not takes_late(fault):
+        sites = _without_late(golden, sites)
+    patterns = ("",) if fault.modules is None else fault.modules
+    made = [
+        Made(
+            site.overload,
+            site.phase,
+            site.module,
+            _is_within(patterns, golden, site),
+            golden.frames(_call_of(golden, site)),
+            _micro_batch(golden, site),
+        )
+        for site in sites
+    ]
+    op = str(fault.target)
+    asked = Asked(op, None, fault.phases, fault.modules, fault.code, fault.micro_batches)
+    numbered = " (calls are numbered through the whole step)" * (fault.target.call is not None)
+    return f"{asked.unfit(made) or f'no call fits {op!r} and its filters'}{numbered}"
 
 
 def unlike_headless(fault: Fault, golden: Trace) -> str:
@@ -271,14 +305,10 @@ def _check_views(fault: Fault, sites: Sequence[Site], flags: Sequence[int]) -> N
             )
 
 
-def _check_tensors(fault: Fault, sites: Sequence[Site]) -> str:
-    """Refuse, or where other steps may be different, warn of, what no golden tensor allows."""
+def _misfit(fault: Fault, sites: Sequence[Site]) -> str:
+    """What no golden tensor of these sites allows, or ``""``."""
     refusals = [_refusal(fault, *kind) for kind in {(s.dtype, s.shape) for s in sites}]
-    if not all(refusals):
-        return ""
-    if fault.steps.last == 0:
-        raise FaultError(f"{sites[0]}: {refusals[0]}")
-    return f"{sites[0]}: {refusals[0]}"
+    return f"{sites[0]}: {refusals[0]}" if refusals and all(refusals) else ""
 
 
 def _unchecked(golden: Trace, sites: Sequence[Site]) -> str:

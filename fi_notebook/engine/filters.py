@@ -53,11 +53,15 @@ class ModuleFilter:
         if self._all or call.module in self.rows:
             return True
         if call.parameter != ALL_PARAMETERS:
-            return call.parameter in self._parameters
+            return self.names(call.module, call.parameter)
         of = self._watch.parameters.of
         return any(
             of(t) in self._parameters for t in tensors_in((*call.args, *call.kwargs.values()))
         )
+
+    def names(self, module: int, parameter: str) -> bool:
+        """Whether it names the module of a call, or the one parameter that it works on."""
+        return self._all or module in self.rows or parameter in self._parameters
 
     def chooses_output(self, call: Call, output: Output) -> bool:
         """Whether it chooses an output of a call that it chooses."""

@@ -280,11 +280,31 @@ class Interceptor(TorchDispatchMode):
         elif call.cause is None:
             call.module, call.module_call = watch.table.outside, 0
         else:
-            call.module, call.module_call = call.cause.module, call.cause.module_call
-        if call.phase == RECOMPUTE and watch.sources.recompute_has_lines:
+            of = call.cause
+            if call.phase == RECOMPUTE:
+                of = self._made_before(call, node, call.cause) or call.cause
+            call.module, call.module_call = of.module, of.module_call
+        if call.phase == RECOMPUTE and watch.sources.recompute_lines:
             call.cause = None  # its own lines say more
         if watch.clock.updated and call.module == watch.table.outside:
             call.phase = OTHER  # another model's, which trains beside this one
+
+    def _made_before(self, call: Call, node: Any, cause: Origin) -> Origin | None:
+        """The call of the forward that a recompute outside any module that it entered repeats.
+
+        It was made where the checkpoint was: in a module call around that of the cause.
+        """
+        sources, stack, op = self.watch.sources, call.stack, call.op
+        around = self.watch.scope.enclosing(cause.module, cause.module_call)
+
+        def same(origin: Origin) -> bool:
+            return (
+                origin.op == op
+                and (origin.module, origin.module_call) in around
+                and sources.agree(origin.stack, stack, sources.recompute_lines)
+            )
+
+        return self.watch.lineage.made_before(node, cause, same)
 
     def _place_end_of_backward(self, call: Call) -> None:
         """What a backward does when all its nodes have run, as the last scatter of FSDP2."""
@@ -295,7 +315,7 @@ class Interceptor(TorchDispatchMode):
     def _place_recompute(self, call: Call, node: Any) -> None:
         """A recompute without a line of its own has those of the call whose node runs."""
         sources = self.watch.sources
-        if not sources.recompute_has_lines:
+        if not sources.recompute_lines:
             call.cause, call.ambiguous = self.watch.lineage.cause(threading.get_ident(), node)
 
     def _place_outside(self, call: Call) -> None:

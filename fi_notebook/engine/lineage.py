@@ -15,8 +15,10 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import chain
 from typing import Any, NamedTuple
 
 import torch
@@ -28,6 +30,9 @@ NO_NUMBER = 2**64 - 1
 
 _NEAR = 64
 """How many nodes are looked at between the last one that made a call and an accumulation."""
+
+_REENTRANT = "CheckpointFunctionBackward"
+"""The node of a checkpoint whose calls all come after the first, which is said to have made it."""
 
 _AFTER_THE_CALL = ("CopySlices", "AsStridedBackward")
 
@@ -133,6 +138,30 @@ class Lineage:
         self._running[thread] = (node, found)
         return found
 
+    def made_before(
+        self, node: Any, cause: Origin, same: Callable[[Origin], bool]
+    ) -> Origin | None:
+        """The call of this step that a checkpoint makes again.
+
+        Args:
+            node: The node that runs, for whose tensors it is made again.
+            cause: The call that made that node: the first of a reentrant checkpoint, else
+                in general the last that is made again.
+            same: Whether a call is the same but for when it is made.
+
+        Returns:
+            The nearest such call, or None.
+        """
+        for calls in self._threads.values():
+            at = bisect_left(calls.origins, cause.row, key=_row)
+            if calls.origins[at : at + 1] == [cause]:
+                later = range(at, len(calls.origins))
+                earlier = range(at, calls.step_start - 1, -1)
+                near = (later, earlier) if node.name() == _REENTRANT else (earlier, later)
+                found = (calls.origins[n] for n in chain(*near))
+                return next(filter(same, found), None)
+        return None
+
     def _made(self, node: Any) -> tuple[Origin | None, bool]:
         number = node._sequence_nr()
         if number == NO_NUMBER:
@@ -176,6 +205,10 @@ def _leading_to(wanted: Any, node: Any) -> Any:
             return node
         waiting += children
     return None
+
+
+def _row(origin: Origin) -> int:
+    return origin.row
 
 
 def _first(group: list[Origin]) -> Origin | None:

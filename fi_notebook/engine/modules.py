@@ -127,6 +127,7 @@ class ModuleScope:
 
     Attributes:
         looks_inside: Whether it is asked what runs inside outermost forwards.
+        parents: Of each counted call of a module in the step, that in which it was made.
     """
 
     def __init__(
@@ -138,6 +139,7 @@ class ModuleScope:
         """Install nothing yet; see `install`."""
         self.table = table
         self.calls: Counter[tuple[int, bool]] = Counter()
+        self.parents: dict[tuple[int, int], tuple[int, int]] = {}
         self.entered = False
         self.wrapped = False
         self.looks_inside = True
@@ -209,7 +211,17 @@ class ModuleScope:
             self._aside = _Aside(self, module, self._handles)
             return
         self.calls[row, counted] += not wrapper
-        stack.append(Scope(row, self.calls[row, counted], node, counted, wrapper))
+        number = self.calls[row, counted]
+        if stack and counted:
+            self.parents[row, number] = stack[-1].module, stack[-1].number
+        stack.append(Scope(row, number, node, counted, wrapper))
+
+    def enclosing(self, module: int, number: int) -> list[tuple[int, int]]:
+        """A call of a module and those in which it was made, innermost first."""
+        calls = [(module, number)]
+        while (parent := self.parents.get(calls[-1])) is not None:
+            calls.append(parent)
+        return calls
 
     def _leave(self, module: nn.Module, _inputs: Any, _output: Any) -> None:
         if torch.compiler.is_compiling():

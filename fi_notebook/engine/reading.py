@@ -32,8 +32,10 @@ from torch.utils._python_dispatch import _disable_current_modes
 from fi_notebook.core.match import check_modules, check_phases, module_matches
 from fi_notebook.core.site import PHASES, Site, Target
 from fi_notebook.core.stats import STATISTICS
+from fi_notebook.core.unfit import Asked
 from fi_notebook.core.words import too_few
 from fi_notebook.engine.collectives import is_collective, is_final, qualified_operator
+from fi_notebook.engine.considered import Considered
 from fi_notebook.engine.filters import ModuleFilter
 from fi_notebook.engine.inject import inherit, site_of
 from fi_notebook.engine.intercept import Call, Interceptor, Observer, Watch
@@ -112,6 +114,7 @@ class _Aim:
         self.op = qualified_operator(choice.target.op) if choice.target.kind == "call" else ""
         self.reached, self.chose = 0, False
         self._where = ModuleFilter(choice.modules, watch)
+        self._considered = Considered(watch, self._where)
         self._phases = frozenset(PHASES.index(phase) for phase in choice.phases or PHASES)
 
     def at(self, call: Call) -> bool:
@@ -122,8 +125,11 @@ class _Aim:
         self.reached = max(self.reached, call.number)
         if target.call not in (None, call.number) or target.overload not in (None, call.overload):
             return False
-        placed = self.choice.filters
-        return not placed or (call.phase in self._phases and self._where.chooses(call))
+        if not self.choice.filters:
+            return True
+        if not self.chose:
+            self._considered.add(call)
+        return call.phase in self._phases and self._where.chooses(call)
 
     def takes(self, call: Call, output: Output) -> bool:
         """Whether it chooses an output of a chosen call."""
@@ -147,7 +153,9 @@ class _Aim:
             return f"no call of {target.op!r} was made{composed(self.op)}"
         if target.call is not None and self.reached < target.call:
             return too_few(target.call, target.op, self.reached)
-        return f"no call of {target.op!r} fits {str(target)!r} and its filters"
+        asked = Asked(target.op, None, self.choice.phases, self.choice.modules)
+        unfit = self._considered.reason(asked)
+        return unfit or f"no call of {target.op!r} fits {str(target)!r} and its filters"
 
 
 class Reader:

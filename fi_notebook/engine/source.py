@@ -5,6 +5,9 @@ package, not the standard library or the notebook's machinery. The verdict is ca
 for each code object and whole stacks are interned, so that a call costs a walk and
 one dictionary look-up.
 
+A step without a line of its own, as one that stands in a cell under ``%%time``, has that of the
+outermost cell which runs it.
+
 Limits: a call that C++ makes in another thread (backward on a GPU) has no frames.
 """
 
@@ -85,9 +88,10 @@ class SourceStacks:
         self._codes: list[tuple[tuple[CodeType, int], ...]] = [()]
         self._names: dict[str, str] = {}
         self._frames: dict[int, tuple[Frame, ...]] = {0: ()}
+        self._cells: dict[str, bool] = {}
         self.asking_for_gradients = False
         self.recomputing = False
-        self.recompute_has_lines = False
+        self.recompute_lines = 0
 
     def __len__(self) -> int:
         """How many different stacks there are."""
@@ -97,8 +101,8 @@ class SourceStacks:
         """Number of the stack that the caller's caller runs in.
 
         Sets `asking_for_gradients` (torch makes the first gradient of a backward),
-        `recomputing` (a checkpoint runs its forward again) and `recompute_has_lines`
-        (a person's own lines are among what it runs) for this call.
+        `recomputing` (a checkpoint runs its forward again) and `recompute_lines`
+        (how many of the stack's lines are of what it runs) for this call.
         """
         frame: FrameType | None = sys._getframe(depth)
         innermost = frame
@@ -115,18 +119,36 @@ class SourceStacks:
             elif verdict == _KEEP:
                 key += (id(code), frame.f_lasti)
             elif verdict == _STOP:
+                cell = None if key else self._outermost_cell(frame)
+                if cell is not None:
+                    innermost, key = cell, [id(cell.f_code), cell.f_lasti]
                 break
             elif verdict == _GRADIENT:
                 self.asking_for_gradients = True
             elif verdict == _ENGINE:
                 in_engine = True  # what is further out asked for this backward
             elif verdict == _RECOMPUTE and not in_engine:
-                self.recomputing, self.recompute_has_lines = True, bool(key)
+                self.recomputing, self.recompute_lines = True, len(key) // 2
             frame = frame.f_back
         known = self._ids.get(tuple(key))
         return self._intern(tuple(key), innermost) if known is None else known
 
+    def _outermost_cell(self, frame: FrameType | None) -> FrameType | None:
+        """The outermost frame of a notebook's cell, from a frame outwards."""
+        found = None
+        while frame is not None:
+            file = frame.f_code.co_filename
+            if file not in self._cells:
+                self._cells[file] = self._name(file) is not None
+            if self._cells[file] and self._judged(frame.f_code) == _KEEP:
+                found = frame
+            frame = frame.f_back
+        return found
+
     def _judged(self, code: CodeType) -> int:
+        verdict = self._verdicts.get(id(code))  # hashing the code itself would read all of it
+        if verdict is not None:
+            return verdict
         self._alive.append(code)  # so that no other code is given its id
         verdict = self._verdicts[id(code)] = _judge(code)
         return verdict
@@ -151,6 +173,10 @@ class SourceStacks:
             )
             self._frames[number] = known
         return known
+
+    def agree(self, one: int, other: int, lines: int) -> bool:
+        """Whether two stacks have the same innermost lines, this many of them."""
+        return self._codes[one][:lines] == self._codes[other][:lines]
 
     def sources(self) -> dict[str, str]:
         """Text of every file or cell that a stack speaks of, by its name in frames."""
@@ -181,8 +207,8 @@ def _shell() -> Any:
 def _as_written(name: str, text: str) -> str:
     """Text of a cell with its magics as they were typed, where the lines stay the same.
 
-    IPython compiles ``get_ipython().run_line_magic(…)`` in place of a ``%magic``; what the
-    person typed stands in its history.
+    IPython compiles ``get_ipython().run_line_magic(…)`` in place of a ``%magic``, and one such
+    line in place of a cell under a ``%%magic``; what the person typed stands in its history.
     """
     cell, shell = _CELL.fullmatch(name), _shell()
     if cell is None or shell is None:
@@ -191,7 +217,7 @@ def _as_written(name: str, text: str) -> str:
     if shell.transform_cell(typed).strip() != text.strip():
         return text
     shown = _EMPTY_LINES.sub("", typed)  # IPython leaves them out
-    return shown if len(shown.splitlines()) == len(text.splitlines()) else text
+    return shown if len(text.splitlines()) in (1, len(shown.splitlines())) else text
 
 
 def _judge(code: CodeType) -> int:

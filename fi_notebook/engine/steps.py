@@ -8,8 +8,9 @@ Gradients are seen to be cleared through ``zero_grad`` of any optimizer or modul
 (torch has no hook there, so both methods are wrapped while a clock is on, by one
 shared wrapper that leaves with the last clock), and through an optimizer's step.
 
-Limits: a loop that clears ``p.grad`` by hand *and* never steps an optimizer needs
-``micro_batch_per_step``.
+Limits: gradients that are cleared by hand (``p.grad = None``, ``p.grad.zero_()``) begin no step.
+A loop that does so and never steps an optimizer is one step, however long, unless it is given
+``micro_batch_per_step``, which is 1 without accumulation.
 """
 
 from __future__ import annotations
@@ -160,7 +161,7 @@ class StepClock:
             logger.warning(
                 "micro_batch_per_step=%d, but the gradients were %s after %d; going by %d",
                 self.micro_batch_per_step,
-                "not cleared" if begins else "cleared",
+                "not seen to be cleared" if begins else "cleared",
                 made,
                 self.micro_batch_per_step,
             )

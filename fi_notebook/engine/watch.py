@@ -136,6 +136,7 @@ class Watch:
 
     def _begin_step(self) -> None:
         self.lineage.begin_step()
+        self.scope.parents.clear()
         for counter in (self.numbers, self.ordinals, self.scope.calls):
             for key in [key for key in counter if key[-1] or not self.clock.one_step]:
                 del counter[key]

@@ -1,6 +1,6 @@
 """The faults of a plan as they can be aimed at one model; what cannot be is reported.
 
-    some of the target modules: layer.lyers do not exist in the model. Check the modules; …
+    some of the target modules: lyer (did you mean 'layer'?) do not exist in the model. …
     f2: no param 'layer.0.wieght'; did you mean 'layer.0.weight'?
 
 Nothing of this ends the training: unknown modules are left out of a filter, a fault that
@@ -15,13 +15,13 @@ from dataclasses import replace
 
 from fi_notebook.core.fault import Fault, FaultPlan
 from fi_notebook.core.injection import NotInjected
-from fi_notebook.core.match import has_module, module_hint
+from fi_notebook.core.match import check_modules, has_module, module_hint
 from fi_notebook.engine import arming
 from fi_notebook.engine.collectives import qualified_operator
 from fi_notebook.engine.modules import ModuleTable
 from fi_notebook.engine.operators import is_operator
 from fi_notebook.engine.world import speaker
-from fi_notebook.errors import FaultError, SiteError, did_you_mean
+from fi_notebook.errors import FaultError, SiteError
 
 __all__ = ["aimed_at"]
 
@@ -39,7 +39,13 @@ def aimed_at(
     """
     names = [*table.names, *table.parameters]
     enabled = [fault for fault in plan if fault.enabled and fault.is_for(rank)]
-    _report_unknown_modules([plan.modules or (), *(f.modules or () for f in enabled)], names)
+    lost = [f.id for f in enabled if f.modules and not _known(f.modules, names)]
+    given = [
+        pattern
+        for patterns in (plan.modules, *(f.modules for f in enabled))
+        for pattern in patterns or ()
+    ]
+    _report_unknown_modules(list(dict.fromkeys(given)), table, lost)
     aimed, refused = [], []
     for fault in plan:
         fault = _with_known_modules(fault, names)
@@ -49,8 +55,9 @@ def aimed_at(
             if isinstance(error, SiteError) and not fault.is_for(rank):
                 aimed.append(fault)
             elif fault.enabled:
-                who = speaker(rank)
-                logger.error("%s%s: %s", who, fault.id, error)  # noqa: TRY400  (said, not raised)
+                if not (isinstance(error, SiteError) and fault.id in lost):  # else it was said
+                    said = f"{speaker(rank)}{fault.id}: {error}"
+                    logger.error("%s", said)  # noqa: TRY400  (said, not raised)
                 refused.append(NotInjected(fault.id, str(error)))
         else:
             if fault.enabled:
@@ -66,21 +73,34 @@ def _report_module_as_operator(fault: Fault, names: list[str]) -> None:
         logger.error("%s: no operator %r%s", fault.id, target.op, hint)
 
 
-def _report_unknown_modules(filters: list[Collection[str]], names: list[str]) -> None:
-    given = dict.fromkeys(pattern for patterns in filters for pattern in patterns)
+def _report_unknown_modules(given: list[str], table: ModuleTable, lost: list[str]) -> None:
+    """Say which modules there are not, what may have been meant, and which faults have no other."""
+    names = [*table.names, *table.parameters]
     unknown = [pattern for pattern in given if not has_module(pattern, names)]
     if unknown:
-        hints = "".join(did_you_mean(pattern, names) for pattern in unknown)
         logger.error(
-            "some of the target modules: %s do not exist in the model. Check the modules%s.",
-            ", ".join(unknown),
-            hints,
+            "some of the target modules: %s do not exist in the model. Check the modules.%s",
+            ", ".join(_with_hint(pattern, names, table.infos[0].kind) for pattern in unknown),
+            f" Nothing is left to strike for {', '.join(lost)}." if lost else "",
         )
+
+
+def _with_hint(pattern: str, names: list[str], root: str) -> str:
+    try:
+        check_modules((pattern,), names, root)
+    except SiteError as error:
+        hint = str(error).removeprefix(f"no module {pattern!r}").lstrip(":; ")
+        return f"{pattern} ({hint})" if hint else pattern
+    return pattern
+
+
+def _known(patterns: Collection[str], names: list[str]) -> tuple[str, ...]:
+    return tuple(pattern for pattern in patterns if has_module(pattern, names))
 
 
 def _with_known_modules(fault: Fault, names: list[str]) -> Fault:
     """The fault without unknown modules in its filter, unless it has no others."""
     if not fault.modules:
         return fault
-    known = tuple(pattern for pattern in fault.modules if has_module(pattern, names))
+    known = _known(fault.modules, names)
     return replace(fault, modules=known) if known else fault

@@ -61,7 +61,8 @@ class Injector:
         model: The model; only its training is in scope.
         optimizer: Its optimizer, or several; found when they step if left out.
         micro_batch_per_step: Outermost forwards per step, for gradient accumulation;
-            found from when the gradients are cleared if left out.
+            found from optimizer steps and ``zero_grad`` if left out. A loop that has neither
+            is one step unless it is given.
         start_step: Number of the first step, where training is resumed.
         rank: Rank of this process; asked of ``torch.distributed`` if left out.
         events: File for one JSON line per injection, or None.

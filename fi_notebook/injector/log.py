@@ -110,7 +110,7 @@ class CallLog:
 
     def before(self, call: Call) -> None:
         """Announce a new phase, before the first of its calls."""
-        if self._silent or not call.counted or not self._modules:
+        if self._silent or not call.counted:
             return
         phase, of_loss = PHASES[call.phase], call.module == self._watch.table.loss
         if phase in (self._phase, "other") or (call.phase not in self._phases and not of_loss):

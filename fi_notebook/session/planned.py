@@ -105,7 +105,8 @@ class Planned:
             FaultError: The model, a parameter or the elements can never be.
 
         Warns:
-            FaultWarning: The golden run made no such call; it may stay ``not_injected``.
+            FaultWarning: The golden run made no such call, row or bit; it may stay
+                ``not_injected``.
         """
         site = _only(site)
         fault = Fault(
@@ -194,7 +195,8 @@ class Planned:
             FaultError: A model, a parameter or the elements of a fault can never be.
 
         Warns:
-            FaultWarning: The golden run made no such call; it may stay ``not_injected``.
+            FaultWarning: The golden run made no such call, row or bit; it may stay
+                ``not_injected``.
         """
         return self._book.load(source, self.model, self.golden)
 

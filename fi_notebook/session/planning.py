@@ -56,7 +56,7 @@ class PlanBook:
             FaultError: A model, parameter or elements that cannot be.
 
         Warns:
-            FaultWarning: The golden run made no such call.
+            FaultWarning: The golden run made no such call, row or bit.
         """
         _warn(_checked(fault, model, golden))
         if golden is not None and fault.anchor is None:
@@ -78,7 +78,7 @@ class PlanBook:
             FaultError: A model, parameter or elements of a fault that cannot be.
 
         Warns:
-            FaultWarning: The golden run made no such call.
+            FaultWarning: The golden run made no such call, row or bit.
         """
         plan = FaultPlan.load(source)
         for said in [_checked(fault, model, golden) for fault in plan]:

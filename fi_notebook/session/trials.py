@@ -168,6 +168,7 @@ class Trials:
         try:
             arming.check_filters(fault, self._stage.setup.model)
             arming.check_fault(fault, self.trace)
+            arming.check_fits(fault, self.trace)
         except (FaultError, SiteError) as error:
             return _refused(f"no fault struck, so nothing was tested ({fault.id}: {error})")
         with self._stage.running("replaying", self._golden.snapshot):

@@ -5,7 +5,8 @@
     preview    what the form's fault would change, refused where arming would refuse it
     arm        the form's fault, in the plan
 
-Preview and arm make the same fault, so what is previewed is what is armed.
+Preview and arm make the same fault, so what is previewed is what is armed. Both refuse what the
+session only warns of: a row or bit that the tensor in sight does not have.
 """
 
 from __future__ import annotations
@@ -40,7 +41,11 @@ _MOST_KEPT = 8  # tensors that the widget itself keeps, read when asked for
 
 def arm(explorer: Explorer, request: Request) -> str:
     """Arm the fault of a request; gives its id."""
-    return explorer.session.add(_fault(explorer.session, request)).id
+    session = explorer.session
+    fault = _fault(session, request)
+    if session.golden is not None:
+        arming.check_fits(fault, session.golden)
+    return session.add(fault).id
 
 
 def inspect(explorer: Explorer, request: Request) -> dict[str, Any]:
@@ -79,6 +84,7 @@ def preview(explorer: Explorer, request: Request) -> dict[str, Any]:
     session, golden = explorer.session, _golden(explorer)
     fault = _fault(session, request)
     arming.check_filters(fault, session.model)
+    arming.check_fits(fault, golden)
     warning = arming.check_fault(fault, golden)
     row = _row(explorer, request)
     tensor = _kept(explorer, row)

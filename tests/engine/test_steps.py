@@ -144,7 +144,7 @@ def test_micro_batch_per_step_wins_and_a_disagreement_is_warned_of_once(
     assert seen == [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (2, 1)]
     said = [r.getMessage() for r in caplog.records if "micro_batch_per_step=2" in r.getMessage()]
     assert len(said) == 1
-    assert "not cleared" in said[0]
+    assert "the gradients were not seen to be cleared after 2" in said[0]
 
 
 def test_micro_batch_per_step_that_agrees_says_nothing(caplog: pytest.LogCaptureFixture) -> None:
@@ -153,6 +153,18 @@ def test_micro_batch_per_step_that_agrees_says_nothing(caplog: pytest.LogCapture
         seen = _steps(Loop(micro_batch_per_step=3), _accumulating, 2)
     assert seen[-1] == (1, 2)
     assert not caplog.records
+
+
+def _by_hand(loop: Loop) -> None:
+    loop.forward().backward()
+    for parameter in loop.model.parameters():
+        parameter.grad = None
+
+
+def test_gradients_that_are_cleared_by_hand_begin_no_step() -> None:
+    """Without an optimizer's step they are micro batches of one, unless that is said."""
+    assert _steps(Loop(), _by_hand) == [(0, 0), (0, 1), (0, 2)]
+    assert _steps(Loop(micro_batch_per_step=1), _by_hand) == [(0, 0), (1, 0), (2, 0)]
 
 
 def test_steps_count_on_from_a_start_step() -> None:

@@ -85,7 +85,7 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
 
 
 def test_the_structure_is_logged_and_nothing_else(logs: dict[str, list[str]]) -> None:
-    """With empty modules and steps [0] the names of all modules are logged, no call is."""
+    """With empty modules and steps [0] all modules and the phases are logged, no call is."""
     clean = logs["clean"]
     assert clean[:4] == [
         "INFO:current step 0. Restart counting",
@@ -94,14 +94,19 @@ def test_the_structure_is_logged_and_nothing_else(logs: dict[str, list[str]]) ->
         "INFO:act",
     ]
     assert clean[3 : 3 + len(MODULES)] == [f"INFO:{name}" for name in MODULES]
+    assert clean[3 + len(MODULES) :][:3] == [
+        "INFO:forward start",
+        "INFO:forward ended. Expecting to forward loss function",
+        "INFO:backward start",
+    ]
     assert not [line for line in clean if "*step" in line]
 
 
 def test_the_calls_of_a_module_are_logged(logs: dict[str, list[str]]) -> None:
     """With modules ["layer", "ababa"] the log is that of the first form, line for line."""
     log = logs["calls"]
-    assert log[0].startswith(
-        "ERROR:some of the target modules: ababa do not exist in the model. Check the modules"
+    assert log[0] == (
+        "ERROR:some of the target modules: ababa do not exist in the model. Check the modules."
     )
     start = log.index("INFO:layer.layers.5*step0*sigmoid*3")
     assert log[start : start + 19] == [

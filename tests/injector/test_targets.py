@@ -461,3 +461,20 @@ def test_a_module_as_operator_is_reported_at_once(caplog: pytest.LogCaptureFixtu
         Injector(plan(target), model=model).close()
     said = [line for line in lines(caplog) if "is a module" in line]
     assert said == ["f1: no operator 'fc'; 'fc' is a module: name an operator, with modules='fc'"]
+
+
+def test_modules_that_do_not_exist_are_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    """In one sentence, each with what may have been meant, and the faults that have no other."""
+    model = nn.ModuleDict({"layer": nn.Linear(2, 2), "out": nn.Linear(2, 2)})
+    more = [
+        {"id": name, "target": "mm", "model": "zero", "modules": modules}
+        for name, modules in (("f1", ["lyer"]), ("f2", ["lyer", "ModuleDict"]), ("f3", ["out"]))
+    ]
+    with Injector({"version": 2, "faults": more}, model=model) as injector:
+        assert [missed.fault for missed in injector.not_injected] == ["f1", "f2", "f3"]
+    assert lines(caplog)[0] == (
+        "some of the target modules: lyer (did you mean 'layer'?), ModuleDict (that is the whole "
+        "model, which is '') do not exist in the model. Check the modules. Nothing is left to "
+        "strike for f1, f2."
+    )
+    assert [line for line in lines(caplog)[1:] if "lyer" in line] == []

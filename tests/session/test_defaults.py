@@ -11,6 +11,7 @@ import torch
 
 from fi_notebook import Injector, Session, faults
 from fi_notebook.errors import FaultError
+from fi_notebook.session import FaultWarning
 from tests import models
 from tests.tools import traced
 
@@ -64,7 +65,7 @@ def _struck(session: Session, site: str, model: str, given: Any, elements: Any) 
     session.disarm()
     try:
         session.arm(site, model, elements=elements, probability=0.99, **given)
-    except FaultError as error:  # nothing there fits it
+    except (FaultError, FaultWarning) as error:  # nothing there fits it
         return [str(error)]
     run = session.replay()
     assert run.comparison is not None

@@ -232,7 +232,7 @@ def test_wrong_arguments_say_what_was_expected(arguments: dict[str, Any], said: 
 
 
 def test_bad_faults_are_refused_and_nothing_is_lost(net: Net) -> None:
-    """Text, module, model, parameter, bit, row: each refused with a hint; the plan stays."""
+    """Text, module, model, parameter, bit 64, phase: each refused with a hint; the plan stays."""
     session = net.session()
     session.trace()
     session.arm("addmm*1:0", "zero")
@@ -242,8 +242,8 @@ def test_bad_faults_are_refused_and_nothing_is_lost(net: Net) -> None:
         (SiteError, "no phase 'forwards'.*'forward'", ("addmm", "zero"), {"phases": ["forwards"]}),
         (FaultError, "bitflop.*bitflip", ("addmm", "bitflop"), {}),
         (FaultError, "factor", ("addmm", "scale"), {"factor": "two"}),
-        (FaultError, "float32 has no bit 32", ("addmm*1:0", "bitflip"), {"bit": 32}),
-        (FaultError, "row 4", ("addmm*1:0", "zero"), {"elements": {"row": 4}}),
+        (FaultError, "bit=64 cannot be", ("addmm*1:0", "bitflip"), {"bit": 64}),
+        (FaultError, "row", ("addmm*1:0", "zero"), {"elements": {"row": "two"}}),
         (FaultError, "no scope 'values'.*'value'", ("addmm", "zero"), {"scope": "values"}),
     ]
     for kind, said, aimed, how in cases:
@@ -266,6 +266,24 @@ def test_what_the_golden_run_did_not_make_is_a_warning(net: Net) -> None:
     assert run.status("f1") == "not injected"
 
 
+@pytest.mark.parametrize("steps", [0, "0-"])
+def test_a_row_or_bit_that_the_golden_tensor_has_not_is_a_warning(
+    net: Net, steps: int | str
+) -> None:
+    """In whatever steps; the replay reports it as not injected, with the reason."""
+    session = net.session()
+    session.trace()
+    with pytest.warns(FaultWarning, match=r"f1: addmm\*1:0: bitflip: float32 has no bit 40"):
+        session.arm("addmm*1:0", "bitflip", bit=40, steps=steps)
+    with pytest.warns(FaultWarning, match=r"f2: addmm\*1:0: row 40 of 4: valid are 0 to 3"):
+        session.arm("addmm*1:0", "zero", elements={"row": 40}, steps=steps)
+    run = session.replay()
+    assert run.outcome.name == "not_injected"
+    reasons = {missed.fault: missed.reason for missed in run.not_injected}
+    assert reasons["f1"].startswith("at addmm*1:0: bitflip: float32 has no bit 40")
+    assert reasons["f2"].startswith("at addmm*1:0: row 40 of 4: valid are 0 to 3")
+
+
 def test_a_plan_is_judged_as_its_faults_are_when_armed(net: Net) -> None:
     """Warned of at the line that loads it, and refused whole; its faults stay as they are."""
     plan = {
@@ -281,8 +299,8 @@ def test_a_plan_is_judged_as_its_faults_are_when_armed(net: Net) -> None:
         loaded = session.load_plan(plan)
     assert [each.filename for each in warned] == [__file__]
     assert [fault.anchor for fault in loaded] == [None, None]
-    bad = {"target": "addmm*1:0", "model": "zero", "elements": {"row": 99}, "steps": 0}
-    with pytest.raises(FaultError, match="row"):
+    bad = {"target": "addmm*1:0", "model": "zero", "modules": ["layer"]}
+    with pytest.raises(SiteError, match="no module 'layer'"):
         session.load_plan({"version": 2, "faults": [bad]})
     assert session.plan == loaded
 

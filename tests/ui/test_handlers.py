@@ -169,6 +169,28 @@ def test_a_preview_runs_nothing(page: Page, session: Session) -> None:
     assert session.run is None
 
 
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ({"model": "bitflip", "parameters": {"bit": 40}, "elements": "all"}, "has no bit 40"),
+        ({"model": "zero", "parameters": {}, "elements": {"row": 400}}, "row 400 of "),
+    ],
+)
+def test_the_form_does_not_arm_what_a_session_only_warns_of(
+    page: Page, session: Session, how: dict[str, Any], said: str
+) -> None:
+    """A row or bit that the site in sight has not is refused at its field, and stays unarmed."""
+    assert session.golden is not None
+    fault = {"site": "relu*2:0", **how}
+    in_sight = {"row": session.golden.row("relu*2:0")}
+    for number, (kind, more) in enumerate((("preview", in_sight), ("arm", {})), start=2):
+        page.ask(kind, number, **fault, **more)
+        answer = page.answer(number)
+        assert answer["kind"] == "error"
+        assert said in answer["data"]["text"]
+    assert len(session.plan) == 0
+
+
 def test_save_and_export_write_files(page: Page, session: Session, tmp_path: Path) -> None:
     """injector.json reads back to the plan; the report is one HTML file."""
     session.arm("relu*2:0", "zero")

@@ -214,6 +214,12 @@ class TestSaying:
             "mse_loss*2:0": "asked for call 2 of mse_loss, 1 was made",
         }
         assert "relu*9:0 was not read: asked for call 9 of relu" in watch.text()
+        with Watching(case.model, "mm", modules=["1"], phases=["forward"]) as watch:
+            case.step()
+        assert watch.unread == {
+            "mm": "no call of 'mm' is in phase 'forward': they are in 'backward'; none is in "
+            "module '1': they are in '2', '0'"
+        }
 
 
 class TestGolden:

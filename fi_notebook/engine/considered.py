@@ -1,0 +1,62 @@
+"""The calls that a filter was asked about, for the reason why it chose none of them.
+
+    considered = Considered(watch, modules)
+    considered.add(call)                    # of the operator, whatever the filters say of it
+    considered.reason(asked, "in step 0")   # "no call of 'mm' in step 0 is in phase 'forward': …"
+
+Limits: calls are told apart by where they stand; of `_MOST` places and more no further are kept.
+"""
+
+from __future__ import annotations
+
+from fi_notebook.core.site import ALL_PARAMETERS, PHASES
+from fi_notebook.core.unfit import Asked, Made
+from fi_notebook.engine.filters import ModuleFilter
+from fi_notebook.engine.intercept import Call, Watch
+
+__all__ = ["Considered"]
+
+_MOST = 1024
+
+_Place = tuple[str, int, int, str, tuple[int, ...]]
+
+
+class Considered:
+    """Where the calls of one operator stood.
+
+    Args:
+        watch: What named them.
+        modules: The filter of modules.
+    """
+
+    def __init__(self, watch: Watch, modules: ModuleFilter) -> None:
+        """Start with none."""
+        self._watch = watch
+        self._modules = modules
+        self._places: dict[_Place, None] = {}
+
+    def add(self, call: Call) -> None:
+        """Take note of where a call stands."""
+        if len(self._places) < _MOST:
+            causes = () if call.cause is None else call.cause.stacks
+            stacks = (*causes, call.stack)
+            self._places[call.overload, call.phase, call.module, call.parameter, stacks] = None
+
+    def reason(self, asked: Asked, where: str = "") -> str:
+        """Why none of them was chosen, or ``""``.
+
+        Args:
+            asked: The filters.
+            where: Where they were made, such as ``in step 0``.
+
+        Returns:
+            One plain clause; ``""`` where one fits, or there was none.
+        """
+        return asked.unfit([self._made(place) for place in self._places], where)
+
+    def _made(self, place: _Place) -> Made:
+        overload, phase, module, parameter, stacks = place
+        frames = (frame for stack in stacks for frame in self._watch.sources.frames(stack))
+        within = parameter == ALL_PARAMETERS or self._modules.names(module, parameter)
+        path = self._watch.table.infos[module].path
+        return Made(overload, PHASES[phase], path, within, tuple(dict.fromkeys(frames)))
