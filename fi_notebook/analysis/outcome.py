@@ -1,6 +1,6 @@
 """What the fault did in the end: one name and one plain sentence.
 
-    masked exact: f1 struck relu*2:0 in step 0; the last call that differs is
+    masked_exact: f1 struck relu*2:0 in step 0; the last call that differs is
     max_pool2d*1:0, and every later call and the whole update are bit-equal
 
 The classes are tried in the order of `OUTCOMES`, and the first that holds is taken.

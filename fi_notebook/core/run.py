@@ -20,7 +20,7 @@ from fi_notebook.core.injection import Injection, NotInjected
 from fi_notebook.core.lookup import described, make_sites
 from fi_notebook.core.masking import MECHANISMS
 from fi_notebook.core.site import Site
-from fi_notebook.core.words import agreed, among, counted, spoken
+from fi_notebook.core.words import agreed, among, counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -279,7 +279,7 @@ class Outcome:
 
     def __str__(self) -> str:
         """Its name, then one plain sentence."""
-        return f"{spoken(self.name)}: {self.reason}"
+        return f"{self.name}: {self.reason}"
 
     def __repr__(self) -> str:
         """The sentence, marked as an outcome."""
