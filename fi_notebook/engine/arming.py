@@ -7,6 +7,7 @@ replayed) is refused; what the golden run merely did not make is a warning.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from torch import nn
@@ -17,7 +18,7 @@ from fi_notebook.core.match import CodeFilter, check_modules, check_phases, modu
 from fi_notebook.core.site import Site, Target
 from fi_notebook.core.trace import FLAGS, Trace
 from fi_notebook.core.whole import is_whole
-from fi_notebook.core.words import counted
+from fi_notebook.core.words import agreed, counted
 from fi_notebook.engine.aim import LATE, takes_late
 from fi_notebook.engine.collectives import is_collective, qualified_operator
 from fi_notebook.engine.intercept import OPTIMIZER
@@ -202,12 +203,23 @@ def check_fault(fault: Fault, golden: Trace) -> str:
             return f"{str(fault.target)!r} was {LATE}"
         return golden.missing(fault.target) or (
             f"no call of {str(fault.target)!r} is in the fault's modules, code, phases and micro "
-            "batches (calls are numbered through the whole step)"
+            f"batches (calls are numbered through the whole step){_longer_names(fault, golden)}"
         )
     flags = [_flags(golden, site) for site in sites]
     _check_needs(fault, sites, flags)
     _check_views(fault, sites, flags)
     return _check_tensors(fault, sites) or _unchecked(golden, sites)
+
+
+def _longer_names(fault: Fault, golden: Trace) -> str:
+    """Operators within the fault's filters whose names begin with its own, as a hint, or ``""``.
+
+    The backward call of an operator has a name of its own: ``native_layer_norm_backward``.
+    """
+    begins = [op for op in golden.tables.ops if op.startswith(fault.target.op)]
+    others = {op: replace(fault, target=Target(op)) for op in begins if op != fault.target.op}
+    found = [repr(op) for op, other in others.items() if sites_of(other, golden)]
+    return f"; {', '.join(found[:3])} {agreed(len(found[:3]), 'are')}" if found else ""
 
 
 def unlike_headless(fault: Fault, golden: Trace) -> str:

@@ -266,6 +266,16 @@ def test_what_the_golden_run_did_not_make_is_a_warning(net: Net) -> None:
     assert run.status("f1") == "not injected"
 
 
+def test_the_backward_call_of_an_operator_is_named_where_the_operator_has_none(net: Net) -> None:
+    """A warning names the longer names of operators that are within the fault's filters."""
+    session = net.session()
+    session.trace()
+    with pytest.warns(FaultWarning, match=r"; 'native_batch_norm_backward' is$"):
+        session.arm("native_batch_norm", "zero", phases="backward")
+    with pytest.warns(FaultWarning, match=r"\(calls are numbered through the whole step\)$"):
+        session.arm("native_batch_norm", "zero", phases="optimizer")
+
+
 def test_a_plan_is_judged_as_its_faults_are_when_armed(net: Net) -> None:
     """Warned of at the line that loads it, and refused whole; its faults stay as they are."""
     plan = {

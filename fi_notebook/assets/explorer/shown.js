@@ -31,7 +31,7 @@ export function shownOf(store) {
   const total = mask.reduce((sum, hit) => sum + hit, 0);
   return {
     tree, found, mask, problem, total,
-    hint: total ? "" : hintOf(store.trace, terms, store.facts()),
+    hint: total || problem ? "" : hintOf(store.trace, terms, store.facts()),
     nodes: flatten(tree, store.opened(), found),
     bad: highest(tree, bad, mask),
     broken: errors && highest(tree, errors.bad, mask),
