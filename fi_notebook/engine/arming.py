@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from fnmatch import fnmatchcase
 
 import numpy as np
 from torch import nn
@@ -26,6 +27,7 @@ from fi_notebook.engine.modules import ModuleTable
 from fi_notebook.engine.operators import composed
 from fi_notebook.engine.stored import BEFORE_FORWARD, check_stored
 from fi_notebook.errors import FaultError, did_you_mean
+from fi_notebook.faults.bits import dtype_name
 
 __all__ = [
     "anchored",
@@ -33,6 +35,7 @@ __all__ = [
     "check_fault",
     "check_filters",
     "sites_of",
+    "typed",
     "unlike_headless",
     "unmet",
 ]
@@ -323,3 +326,29 @@ def anchored(fault: Fault, golden: Trace) -> Anchor | None:
         return None
     sites = golden.find(str(fault.target))
     return Anchor.of(sites[0]) if sites else None
+
+
+def typed(fault: Fault, model: nn.Module, golden: Trace | None) -> Fault:
+    """A fault with the dtype of what it strikes, where that is one and known.
+
+    Args:
+        fault: The fault.
+        model: Where the stored tensors are.
+        golden: Where the calls are, if there is a trace.
+
+    Returns:
+        The fault; without a dtype where it strikes several, or nobody knows.
+    """
+    if fault.target.kind != "call":
+        found = _stored_dtypes(fault.target, model)
+    else:
+        found = set() if golden is None else {site.dtype for site in sites_of(fault, golden)}
+    return replace(fault, dtype=found.pop() if len(found) == 1 else "")
+
+
+def _stored_dtypes(target: Target, model: nn.Module) -> set[str]:
+    """Dtypes of the stored tensors that a target names; none of optimizer state."""
+    if target.kind == "state":
+        return set()
+    named = model.named_buffers() if target.kind == "buffer" else model.named_parameters()
+    return {dtype_name(tensor.dtype) for name, tensor in named if fnmatchcase(name, target.op)}

@@ -36,6 +36,24 @@ def test_undo_and_redo_say_whether_they_can() -> None:
     assert [str(fault.target) for fault in session.plan] == ["relu*1:0"]
 
 
+def test_a_bit_has_its_field_once_the_step_is_traced() -> None:
+    """Of calls the golden run tells the dtype, of stored tensors the model; of states nobody."""
+    made = cnn()
+    session = Session(made.step, model=made.model, optimizer=made.optimizer)
+    assert str(session.arm("relu*1:0", "bitflip", bit=30)).startswith("f1: bitflip(bit=30) at")
+    session.arm("param:*.weight", "bitflip", bit=[31, 22])
+    session.arm("state:*.exp_avg", "bitflip", bit=3)
+    session.trace()
+    assert [str(fault).split(" ", 1)[1].rpartition(" at ")[0] for fault in session.plan] == [
+        "bitflip(bit=30 (exponent))",
+        "bitflip(bit=[31, 22] (sign, mantissa))",
+        "bitflip(bit=3)",
+    ]
+    session.disarm("f2")
+    assert str(session.undo()["f2"]) == str(session.plan["f2"])
+    assert str(session.replay().plan["f1"]) == str(session.plan["f1"])
+
+
 def test_a_parameter_may_be_called_model() -> None:
     """``corrupt_rank(model=…)`` reaches the fault model; it is no second fault model."""
     made = cnn()
