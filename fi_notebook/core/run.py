@@ -219,6 +219,17 @@ class Comparison:
         return self.site(int(rows[0])) if len(rows) else None
 
     @property
+    def bad(self) -> np.ndarray:
+        """Rows of the sites that have NaN or Inf which the golden run has not."""
+        return np.flatnonzero((self.columns["new_nan"] > 0) | (self.columns["new_inf"] > 0))
+
+    @property
+    def first_bad(self) -> Site | None:
+        """The first site with a new NaN or Inf, or None."""
+        rows = self.bad
+        return self.site(int(rows[0])) if len(rows) else None
+
+    @property
     def equal(self) -> bool:
         """Whether nothing differs at all: calls, loss, gradients and update."""
         after = (*self.gradients, *self.parameters, *self.buffers, *self.optimizer_state)

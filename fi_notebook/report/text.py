@@ -110,6 +110,8 @@ def propagation(comparison: Comparison, limit: int = 20) -> str:
     lines = [head, ", ".join(c for c in counts if not c.startswith("0 ")), indented(body)]
     if len(kept) < len(rows):
         lines.append(f"  … {len(rows) - len(kept):,} more, none with a larger error")
+    if comparison.first_bad:
+        lines.append(f"first new NaN or Inf: {shortened(comparison.first_bad, 60)}")
     ends = (deaths_words(comparison, limit=4), growth_words(comparison))
     lines += [_prose([words]) for words in ends if words]
     if comparison.structural:

@@ -21,7 +21,7 @@ from fi_notebook.report.figures.histogram import special_counts
 from fi_notebook.report.figures.look import plain
 from fi_notebook.report.figures.spread import EFFECT_MARKS
 from fi_notebook.report.figures_json import templates
-from fi_notebook.report.palette import BITS, FAULTY, GOLDEN, OPPOSITE, PHASES
+from fi_notebook.report.palette import BAD, BITS, FAULTY, GOLDEN, OPPOSITE, PHASES
 from tests.records import comparison, flipped, injection, run, steps
 from tests.tools import modebar
 from tests.tools.offline import opened
@@ -275,6 +275,20 @@ def test_no_axis_is_drawn_for_distances_where_there_are_none() -> None:
     compared.columns["new_nan"][compared.diverged] = 1
     ticks = set(figures.propagation(compared).layout.yaxis.ticktext)
     assert ticks == {"new NaN, Inf", "masked"}
+
+
+def test_the_first_new_nan_or_inf_is_marked_and_named() -> None:
+    """A ring around its own mark, in a colour and with an entry of its own; else none."""
+    compared = comparison({"relu*2:0": 0.5, "nll_loss_forward*1:0": 0.2})
+    assert "NaN" not in _words(figures.propagation(compared))
+    second = int(compared.diverged[1])
+    compared.columns["new_inf"][second:] = 1
+    figure = figures.propagation(compared)
+    (ring,) = [trace for trace in figure.data if trace.name == "first new NaN or Inf"]
+    assert (list(ring.x), list(ring.customdata), ring.marker.color) == ([second + 1], [second], BAD)
+    (mark,) = [trace for trace in figure.data if trace.name == "attenuated (1)"]
+    assert (list(mark.customdata), list(mark.y)) == ([second], list(ring.y))
+    assert f"first new NaN or Inf: {compared.site(second)}" in _subtitle(figure)
 
 
 def test_the_name_of_a_phase_that_has_no_room_is_hidden() -> None:

@@ -97,6 +97,15 @@ def test_propagation_lists_effects_in_execution_order() -> None:
     assert lines[3].split() == ["8", "relu*2:0", "forward", "act", "0.01", "1/6", "introduced"]
 
 
+def test_the_first_new_nan_or_inf_is_named() -> None:
+    """Below the table, where there is one."""
+    compared = comparison({"relu*2:0": 0.5, "nll_loss_forward*1:0": 0.2})
+    assert "first new NaN or Inf" not in text.propagation(compared)
+    compared.columns["new_nan"][compared.diverged[1]] = 1
+    lines = text.propagation(compared).splitlines()
+    assert "first new NaN or Inf: nll_loss_forward*1:0" in lines
+
+
 def test_a_long_propagation_keeps_first_and_worst() -> None:
     """Of seven rows four are shown: the first two and the two largest of the rest."""
     lines = text.propagation(run().comparison, limit=4).splitlines()
