@@ -339,7 +339,7 @@ def _loss_words(loss: Difference) -> str:
 def _result_words(result: Difference) -> str:
     """How far the result is; its norm can be NaN where no element of it newly is."""
     finite = np.isfinite(result.golden) and np.isfinite(result.faulty)
-    return how_far(result) if finite or _nonfinite_count(result) else "no distance is known"
+    return how_far(result) if finite or _nonfinite_count(result) else "no relative L2 is known"
 
 
 def _one_step(e: Evidence) -> Outcome | None:

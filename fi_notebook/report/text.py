@@ -224,7 +224,7 @@ def training(run: Run, limit: int = 24) -> str:
     if not both:
         return "no step was completed"
     metrics = list(dict.fromkeys(name for record in run.golden for name in record.metrics))
-    header = ["step", *_pair_names("loss"), *_pair_names("gradient norm"), "distance"]
+    header = ["step", *_pair_names("loss"), *_pair_names("gradient norm"), "relative L2"]
     header += [name for metric in metrics for name in _pair_names(cleaned(metric))]
     struck = {injection.step for injection in run.injections}
     rows = [_step_row(golden, faulty, metrics, struck) for golden, faulty in both]
@@ -232,7 +232,7 @@ def training(run: Run, limit: int = 24) -> str:
     gap = [["…", *[""] * (len(header) - 1)]]
     shown = rows if len(rows) <= limit else [*rows[:cut], *gap, *rows[-cut:]]
     body = table(header, shown, right=set(range(len(header))))
-    legend = "* a fault struck; distance: relative L2 of all parameters from the golden run"
+    legend = "* a fault struck; relative L2: all parameters, from those of the golden run"
     if clips_gradients(run.comparison.golden):
         legend += "\nthe gradient norm is that after clipping"
     missing = len(run.golden) - len(both)
