@@ -1,4 +1,4 @@
-"""The pictures of the widget as plotly figures, for the last replay of a session.
+"""The pictures of the widget's result as plotly figures, for the last replay of a session.
 
     session.figures.propagation()
     session.figures.tensor_diff("f2", dark=True)
@@ -6,6 +6,9 @@
 
 Each is the function of the same name in ``fi_notebook.report.figures``, which takes
 the records themselves.
+
+Limits: the values of a site and the bits of an element are drawn by the page alone;
+``trace.value(site)`` gives the tensor.
 """
 
 from __future__ import annotations
