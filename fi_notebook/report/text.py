@@ -46,6 +46,7 @@ from fi_notebook.report.text_injections import (
     injections,
     scatter,
     tensor_diff,
+    values,
 )
 
 __all__ = [
@@ -63,6 +64,7 @@ __all__ = [
     "training",
     "tree",
     "tree_heat",
+    "values",
 ]
 
 _WIDTH = 94  # of prose; 100 with the indentation of a summary

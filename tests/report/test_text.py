@@ -3,11 +3,13 @@ from __future__ import annotations
 from dataclasses import replace
 from math import inf, nan
 
+import numpy as np
 import pytest
 
 from fi_notebook.core.detection import Alarm, Detection
 from fi_notebook.core.injection import NotInjected
 from fi_notebook.core.run import Difference, Outcome
+from fi_notebook.core.site import Site
 from fi_notebook.report import figures, text, text_watched
 from fi_notebook.report.snapshot import snapshot_html
 from tests.records import PLAN, comparison, flipped, injection, run, steps
@@ -243,3 +245,12 @@ def test_memory_says_what_was_kept_and_what_it_took() -> None:
         "2 KiB of copies of training state",
     ]
     assert text.memory(run()) == ""
+
+
+def test_values_tell_what_is_furthest_from_zero() -> None:
+    """What is not finite first, then by size; of no element there is the shape alone."""
+    site = Site("relu", 2, dtype="float32")
+    lines = text.values(site, np.asarray([[1.0, -4.0], [np.nan, 0.5]]), limit=3).splitlines()
+    assert lines[0] == "relu*2:0: float32, 2 × 2"
+    assert [line.split()[-1] for line in lines[2:]] == ["NaN", "-4", "1"]
+    assert text.values(site, np.zeros((0, 3))) == "relu*2:0: float32, 0 × 3"

@@ -6,6 +6,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -72,6 +73,19 @@ def test_kept_is_the_golden_tensor_and_runs_nothing() -> None:
     assert kept is not None
     assert torch.equal(kept, golden.value(site))
     assert session.kept("relu*99:0") is None
+
+
+def test_the_values_of_a_site_are_drawn_without_a_replay() -> None:
+    """The golden ones; before there is a trace the error says what to do."""
+    session = _session()
+    drawn = session.figures.values("relu*1:0").data[0]
+    kept = session.trace().value("relu*1:0")
+    assert np.array_equal(np.asarray(drawn.customdata), kept.flatten(2).flatten(0, 1).numpy())
+    with pytest.raises(SiteError, match="asked for call 9 of relu"):
+        session.figures.values("relu*9:0")
+    made = cnn()
+    with pytest.raises(SessionError, match=r"call trace\(\) first"):
+        Session(made.step, model=made.model).figures.values("relu*1:0")
 
 
 def test_a_text_filter_is_one_filter_and_not_its_letters() -> None:
