@@ -13,7 +13,8 @@ from torch import nn
 
 import fi_notebook as fi
 from fi_notebook.campaign.again import ARGUMENTS, from_file
-from fi_notebook.core.run import COMPARISON_COLUMNS, OUTCOMES
+from fi_notebook.core.run import COMPARISON_COLUMNS, EFFECTS, OUTCOMES
+from fi_notebook.core.trace import FLAGS
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -91,3 +92,62 @@ def test_every_argument_of_a_campaign_is_explained(tmp_path: Path) -> None:
     made = example.replace("my_training:make_session", "fi_notebook.demo:make_demo")
     path.write_text(made, encoding="utf-8")
     assert repr(from_file(path)) == "<Campaign of bitflip, scale, zero, seed 1: 0 of 60 made>"
+
+
+_PAGE = (ROOT / "docs" / "explorer.md").read_text(encoding="utf-8")
+_SCRIPTS = {
+    path.stem: path.read_text(encoding="utf-8")
+    for path in (ROOT / "fi_notebook" / "assets" / "explorer").glob("*.js")
+}
+_WRITTEN = {" ": "Space", "Escape": "Esc", "r": "R"} | {
+    f"Arrow{way}": sign for way, sign in (("Up", "↑"), ("Down", "↓"), ("Left", "←"), ("Right", "→"))
+}
+
+
+def _listed(script: str, name: str) -> list[str]:
+    """The texts of a list that a script of the explorer holds."""
+    (found,) = re.findall(rf"const {name} = \[(.*?)\];", _SCRIPTS[script], re.DOTALL)
+    return re.findall(r'"([^"]+)"', found)
+
+
+def test_every_search_field_and_mark_is_explained() -> None:
+    """Each field in the table, with an example; each mark and effect by its name."""
+    rows = dict(re.findall(r"^\| `(\w+:)` \|(.*)$", _PAGE, re.MULTILINE))
+    assert list(rows) == [f"{name}:" for name in _listed("search", "FIELDS")]
+    assert all(f"`{name}" in row for name, row in rows.items())
+    assert all(mark in rows["is:"] for mark in FLAGS)
+    assert all(effect in rows["effect:"] for effect in EFFECTS)
+
+
+def test_every_key_of_the_explorer_is_explained() -> None:
+    """Each that a script asks for, in the way that it is written on a keyboard."""
+    asked = set()
+    for script in _SCRIPTS.values():
+        asked |= set(re.findall(r'event\.key(?:\.toLowerCase\(\))? === "([^"]+)"', script))
+        asked |= set(
+            re.findall(r"\b(Arrow(?:Up|Down|Left|Right)|Home|End|Page(?:Up|Down)):", script)
+        )
+    assert {"/", "*", "Escape", "Home"} <= asked
+    assert [key for key in asked if f"`{_WRITTEN.get(key, key)}`" not in _PAGE] == []
+
+
+def test_every_word_of_the_magics_is_explained() -> None:
+    """Options of the cell magic, words of the line magic."""
+    magics = (ROOT / "fi_notebook" / "magics.py").read_text(encoding="utf-8")
+    options = re.findall(r"_OPTIONS = \((.*?)\)", magics)[0]
+    words = re.findall(r'^    "(\w+)": _', magics, re.MULTILINE)
+    assert all(f"{name}=" in _PAGE for name in re.findall(r'"(\w+)"', options))
+    assert [word for word in words if f"`%fi_plan {word}" not in _PAGE] == []
+    assert len(words) == 4
+
+
+def test_everything_that_is_pressed_is_explained() -> None:
+    """The tabs of the result, the views, the statistics of the bars, the buttons of the footer."""
+    tabs = re.findall(r'\["\w+", "([^"]+)"\]', _SCRIPTS["result"])
+    views = re.findall(r'"([^"]+)"', re.findall(r"const titles = {(.*?)}", _SCRIPTS["head"])[0])
+    buttons = re.findall(r'button\("([^"]+)"', _SCRIPTS["foot"])
+    assert (len(tabs), len(views), "Replay" in buttons) == (5, 4, True)
+    shown = {*tabs, *views, *(name for name in buttons if name != "why")}
+    prose = " ".join(_PAGE.split())
+    assert [name for name in shown if f"*{name}*" not in prose] == []
+    assert {"std", "norm", "zeros", "relative L2"} <= set(re.findall(r"`([^`]+)`", _PAGE))

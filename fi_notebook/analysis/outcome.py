@@ -1,6 +1,6 @@
 """What the fault did in the end: one name and one plain sentence.
 
-    masked exact: f1 struck relu*2:0 in step 0; the last call that differs is
+    masked_exact: f1 struck relu*2:0 in step 0; the last call that differs is
     max_pool2d*1:0, and every later call and the whole update are bit-equal
 
 The classes are tried in the order of `OUTCOMES`, and the first that holds is taken.
@@ -339,7 +339,7 @@ def _loss_words(loss: Difference) -> str:
 def _result_words(result: Difference) -> str:
     """How far the result is; its norm can be NaN where no element of it newly is."""
     finite = np.isfinite(result.golden) and np.isfinite(result.faulty)
-    return how_far(result) if finite or _nonfinite_count(result) else "no distance is known"
+    return how_far(result) if finite or _nonfinite_count(result) else "no relative L2 is known"
 
 
 def _one_step(e: Evidence) -> Outcome | None:

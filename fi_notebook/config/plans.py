@@ -278,7 +278,7 @@ def _fault(form: FaultForm, name: str) -> Fault:
 def _fault_dict(fault: Fault) -> dict[str, Any]:
     named = {"id": fault.id, "target": str(fault.target), "model": fault.model}
     plain = Fault(fault.id, fault.target, fault.model)
-    return named | _changed(fault, plain, but=tuple(named))
+    return named | _changed(fault, plain, but=(*named, "dtype"))
 
 
 def _changed(record: Any, default: Any, but: tuple[str, ...]) -> dict[str, Any]:

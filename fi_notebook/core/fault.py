@@ -13,6 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from fi_notebook.core.formats import field_words
 from fi_notebook.core.site import Site, Target
 from fi_notebook.core.steps import Steps
 from fi_notebook.errors import FaultError
@@ -93,6 +94,8 @@ class Fault:
         ranks: Which ranks; None is all of them.
         anchor: Where the clicked call stood, or None where nothing was clicked.
         enabled: False where it is kept in the plan but switched off.
+        dtype: What it strikes, where a session knows it; names the fields of bits in its line, and
+            is no part of the fault.
     """
 
     id: str
@@ -112,10 +115,11 @@ class Fault:
     ranks: Steps | None = None
     anchor: Anchor | None = None
     enabled: bool = True
+    dtype: str = field(default="", compare=False)
 
     def __str__(self) -> str:
-        """One line: ``f1: bitflip(bit=31) on index [0, 3] of relu*2:0, step 0``."""
-        given = [f"{key}={value!r}" for key, value in self.parameters.items()]
+        """One line: ``f1: bitflip(bit=31 (sign)) on index [0, 3] of relu*2:0, step 0``."""
+        given = [f"{key}={value!r}{self._fields(key)}" for key, value in self.parameters.items()]
         bits = [self.parameters.get(key) for key in _DRAWS_A_BIT.get(self.model, ())]
         if bits and all(bit is None for bit in bits):
             given.append("random bit")
@@ -126,6 +130,9 @@ class Fault:
     def __repr__(self) -> str:
         """The line for people, marked as a fault."""
         return f"<Fault {self}>"
+
+    def _fields(self, key: str) -> str:
+        return field_words(self.dtype, self.parameters[key]) if key == "bit" else ""
 
     def is_for(self, rank: int) -> bool:
         """Whether its filter of ranks chooses one.

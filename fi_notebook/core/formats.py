@@ -13,13 +13,14 @@ this one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
+from typing import Any
 
 from fi_notebook.errors import FaultError
 
-__all__ = ["FIELDS", "FORMATS", "Format"]
+__all__ = ["FIELDS", "FORMATS", "Format", "field_words"]
 
 FIELDS = ("sign", "exponent", "mantissa", "value")
 """Names of the fields; integers have ``sign`` and ``value``, unsigned ones ``value`` alone."""
@@ -146,3 +147,22 @@ FORMATS: Mapping[str, Format] = MappingProxyType(
     }
 )
 """Every dtype that a fault can strike, by name."""
+
+
+def field_words(dtype: str, bits: object) -> str:
+    """The fields that bits belong to, as they stand behind the number: `` (exponent)``.
+
+    Args:
+        dtype: Name of the dtype; ``""`` where it is not known.
+        bits: A bit, or several.
+
+    Returns:
+        Each field once, in the order of the bits; ``""`` where the dtype is not known or has no
+        such bit.
+    """
+    layout = FORMATS.get(dtype)
+    numbers: Iterable[Any] = bits if isinstance(bits, (list, tuple)) else [bits]
+    if layout is None or not all(type(n) is int and 0 <= n < layout.bits for n in numbers):
+        return ""
+    names = dict.fromkeys(layout.field_of(n) for n in numbers)
+    return f" ({', '.join(names)})" if names else ""

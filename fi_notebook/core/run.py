@@ -20,7 +20,7 @@ from fi_notebook.core.injection import Injection, NotInjected
 from fi_notebook.core.lookup import described, make_sites
 from fi_notebook.core.masking import MECHANISMS
 from fi_notebook.core.site import Site
-from fi_notebook.core.words import agreed, among, counted, spoken
+from fi_notebook.core.words import agreed, among, counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -219,6 +219,17 @@ class Comparison:
         return self.site(int(rows[0])) if len(rows) else None
 
     @property
+    def bad(self) -> np.ndarray:
+        """Rows of the sites that have NaN or Inf which the golden run has not."""
+        return np.flatnonzero((self.columns["new_nan"] > 0) | (self.columns["new_inf"] > 0))
+
+    @property
+    def first_bad(self) -> Site | None:
+        """The first site with a new NaN or Inf, or None."""
+        rows = self.bad
+        return self.site(int(rows[0])) if len(rows) else None
+
+    @property
     def equal(self) -> bool:
         """Whether nothing differs at all: calls, loss, gradients and update."""
         after = (*self.gradients, *self.parameters, *self.buffers, *self.optimizer_state)
@@ -279,7 +290,7 @@ class Outcome:
 
     def __str__(self) -> str:
         """Its name, then one plain sentence."""
-        return f"{spoken(self.name)}: {self.reason}"
+        return f"{self.name}: {self.reason}"
 
     def __repr__(self) -> str:
         """The sentence, marked as an outcome."""

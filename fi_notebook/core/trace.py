@@ -260,7 +260,8 @@ class Trace:
         """Every site that all the given filters choose, in execution order.
 
         Args:
-            op: A target such as ``addmm``, ``add.Tensor`` or ``addmm*3``; exact.
+            op: A target such as ``addmm``, ``add.Tensor`` or ``addmm*3``; exact: a backward call
+                has a name of its own, such as ``native_layer_norm_backward``.
             module: Module filter: the module and everything below; globs.
             phase: One phase or several.
             code: Source line such as ``run.py[83]``; any frame of the stack.

@@ -7,6 +7,8 @@ make (call 9 of 2, row 9 of 4) is a warning.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from fnmatch import fnmatchcase
 
 import numpy as np
 from torch import nn
@@ -18,7 +20,7 @@ from fi_notebook.core.site import Site, Target
 from fi_notebook.core.trace import FLAGS, Trace
 from fi_notebook.core.unfit import Asked, Made
 from fi_notebook.core.whole import is_whole
-from fi_notebook.core.words import counted
+from fi_notebook.core.words import agreed, counted
 from fi_notebook.engine.aim import LATE, takes_late
 from fi_notebook.engine.collectives import is_collective, qualified_operator
 from fi_notebook.engine.intercept import OPTIMIZER
@@ -26,6 +28,7 @@ from fi_notebook.engine.modules import ModuleTable
 from fi_notebook.engine.operators import composed
 from fi_notebook.engine.stored import BEFORE_FORWARD, check_stored
 from fi_notebook.errors import FaultError, did_you_mean
+from fi_notebook.faults.bits import dtype_name
 
 __all__ = [
     "anchored",
@@ -34,6 +37,7 @@ __all__ = [
     "check_filters",
     "check_fits",
     "sites_of",
+    "typed",
     "unlike_headless",
     "unmet",
 ]
@@ -241,7 +245,19 @@ def _unfit(fault: Fault, golden: Trace) -> str:
     op = str(fault.target)
     asked = Asked(op, None, fault.phases, fault.modules, fault.code, fault.micro_batches)
     numbered = " (calls are numbered through the whole step)" * (fault.target.call is not None)
-    return f"{asked.unfit(made) or f'no call fits {op!r} and its filters'}{numbered}"
+    why = asked.unfit(made) or f"no call fits {op!r} and its filters"
+    return f"{why}{numbered}{_longer_names(fault, golden)}"
+
+
+def _longer_names(fault: Fault, golden: Trace) -> str:
+    """Operators within the fault's filters whose names begin with its own, as a hint, or ``""``.
+
+    The backward call of an operator has a name of its own: ``native_layer_norm_backward``.
+    """
+    begins = [op for op in golden.tables.ops if op.startswith(fault.target.op)]
+    others = {op: replace(fault, target=Target(op)) for op in begins if op != fault.target.op}
+    found = [repr(op) for op, other in others.items() if sites_of(other, golden)]
+    return f"; {', '.join(found[:3])} {agreed(len(found[:3]), 'are')}" if found else ""
 
 
 def unlike_headless(fault: Fault, golden: Trace) -> str:
@@ -341,3 +357,29 @@ def anchored(fault: Fault, golden: Trace) -> Anchor | None:
         return None
     sites = golden.find(str(fault.target))
     return Anchor.of(sites[0]) if sites else None
+
+
+def typed(fault: Fault, model: nn.Module, golden: Trace | None) -> Fault:
+    """A fault with the dtype of what it strikes, where that is one and known.
+
+    Args:
+        fault: The fault.
+        model: Where the stored tensors are.
+        golden: Where the calls are, if there is a trace.
+
+    Returns:
+        The fault; without a dtype where it strikes several, or nobody knows.
+    """
+    if fault.target.kind != "call":
+        found = _stored_dtypes(fault.target, model)
+    else:
+        found = set() if golden is None else {site.dtype for site in sites_of(fault, golden)}
+    return replace(fault, dtype=found.pop() if len(found) == 1 else "")
+
+
+def _stored_dtypes(target: Target, model: nn.Module) -> set[str]:
+    """Dtypes of the stored tensors that a target names; none of optimizer state."""
+    if target.kind == "state":
+        return set()
+    named = model.named_buffers() if target.kind == "buffer" else model.named_parameters()
+    return {dtype_name(tensor.dtype) for name, tensor in named if fnmatchcase(name, target.op)}

@@ -17,7 +17,7 @@ import numpy as np
 
 from fi_notebook.core.injection import Injection
 
-__all__ = ["Values", "fold", "keep_extremes", "largest_in_blocks", "values_of"]
+__all__ = ["Values", "array_of", "fold", "keep_extremes", "largest_in_blocks", "values_of"]
 
 Values = tuple[np.ndarray, np.ndarray]
 """The whole tensor before and after, as float64."""
@@ -29,10 +29,10 @@ def values_of(injection: Injection) -> Values | None:
         before, after = injection.tensors()
     except LookupError:
         return None
-    return _array(before), _array(after)
+    return array_of(before), array_of(after)
 
 
-def _array(tensor: Any) -> np.ndarray:
+def array_of(tensor: Any) -> np.ndarray:
     """A float64 array of an array, or of a tensor by the methods that it has."""
     if hasattr(tensor, "detach"):
         tensor = tensor.detach().cpu().resolve_conj()

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from fi_notebook.analysis.words import four_digits, percent, times, told_apart
-from fi_notebook.core.formats import FORMATS, Format
+from fi_notebook.core.formats import FORMATS, Format, field_words
 from fi_notebook.core.injection import ElementChange
 from fi_notebook.core.run import Comparison
 from fi_notebook.core.words import among
@@ -151,14 +151,7 @@ def changed_bits(change: ElementChange, dtype: str, limit: int = 4) -> str:
     numbers = [bit for bit in range(differing.bit_length()) if differing >> bit & 1]
     if len(numbers) > limit:
         return f"{len(numbers)} bits"
-    return ", ".join(f"bit {bit}{_field(bit, dtype)}" for bit in reversed(numbers)) or "none"
-
-
-def _field(bit: int, dtype: str) -> str:
-    layout = _layout_of(dtype)
-    if layout is None or bit >= layout.bits:
-        return ""
-    return f" ({layout.field_of(bit)})"
+    return ", ".join(f"bit {bit}{field_words(dtype, bit)}" for bit in reversed(numbers)) or "none"
 
 
 def ulps(change: ElementChange, dtype: str) -> int | None:

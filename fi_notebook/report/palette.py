@@ -1,6 +1,7 @@
 """The colours of what has a meaning, the same in every figure and notebook.
 
     GOLDEN, FAULTY        the two runs
+    BAD                   NaN and Inf
     PHASES["backward"]    the hue of a phase, as in the explorer
     BITS["exponent"]      the hue of a field of a floating-point number, as in the explorer
     OUTCOME_COLOURS       the colour of each outcome
@@ -13,12 +14,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-__all__ = ["BITS", "FAULTY", "GOLDEN", "OPPOSITE", "OUTCOME_COLOURS", "PHASES"]
+__all__ = ["BAD", "BITS", "FAULTY", "GOLDEN", "OPPOSITE", "OUTCOME_COLOURS", "PHASES"]
 
 GOLDEN = "#7a828e"
 FAULTY = "#e8590c"
 OPPOSITE = "#3b82f6"
 """What is neither golden nor faulty: a bound, a run that is still watched, less than before."""
+
+BAD = "#e03131"
+"""NaN and Inf."""
 
 PHASES: Mapping[str, str] = {
     "forward": "#3b82f6",

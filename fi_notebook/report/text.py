@@ -46,6 +46,7 @@ from fi_notebook.report.text_injections import (
     injections,
     scatter,
     tensor_diff,
+    values,
 )
 
 __all__ = [
@@ -63,6 +64,7 @@ __all__ = [
     "training",
     "tree",
     "tree_heat",
+    "values",
 ]
 
 _WIDTH = 94  # of prose; 100 with the indentation of a summary
@@ -110,6 +112,8 @@ def propagation(comparison: Comparison, limit: int = 20) -> str:
     lines = [head, ", ".join(c for c in counts if not c.startswith("0 ")), indented(body)]
     if len(kept) < len(rows):
         lines.append(f"  … {len(rows) - len(kept):,} more, none with a larger error")
+    if comparison.first_bad:
+        lines.append(f"first new NaN or Inf: {shortened(comparison.first_bad, 60)}")
     ends = (deaths_words(comparison, limit=4), growth_words(comparison))
     lines += [_prose([words]) for words in ends if words]
     if comparison.structural:
@@ -222,7 +226,7 @@ def training(run: Run, limit: int = 24) -> str:
     if not both:
         return "no step was completed"
     metrics = list(dict.fromkeys(name for record in run.golden for name in record.metrics))
-    header = ["step", *_pair_names("loss"), *_pair_names("gradient norm"), "distance"]
+    header = ["step", *_pair_names("loss"), *_pair_names("gradient norm"), "relative L2"]
     header += [name for metric in metrics for name in _pair_names(cleaned(metric))]
     struck = {injection.step for injection in run.injections}
     rows = [_step_row(golden, faulty, metrics, struck) for golden, faulty in both]
@@ -230,7 +234,7 @@ def training(run: Run, limit: int = 24) -> str:
     gap = [["…", *[""] * (len(header) - 1)]]
     shown = rows if len(rows) <= limit else [*rows[:cut], *gap, *rows[-cut:]]
     body = table(header, shown, right=set(range(len(header))))
-    legend = "* a fault struck; distance: relative L2 of all parameters from the golden run"
+    legend = "* a fault struck; relative L2: all parameters, from those of the golden run"
     if clips_gradients(run.comparison.golden):
         legend += "\nthe gradient norm is that after clipping"
     missing = len(run.golden) - len(both)

@@ -1,4 +1,4 @@
-"""The text twins of the figures of one injection.
+"""The text twins of the figures of one tensor.
 
     f1 at relu*2:0 (forward, act) in step 0
       changed 1 of 6 elements (16.67 %)
@@ -13,13 +13,15 @@ Limits: of many changed elements the first few are shown, and how many more ther
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
 from fi_notebook.core.injection import ElementChange, Injection
+from fi_notebook.core.site import Site
 from fi_notebook.core.stats import STATISTICS
 from fi_notebook.core.words import counted
-from fi_notebook.report.arrays import values_of
+from fi_notebook.report.arrays import array_of, values_of
 from fi_notebook.report.names import cleaned
 from fi_notebook.report.numbers import (
     bit_fields,
@@ -36,7 +38,7 @@ from fi_notebook.report.numbers import (
 )
 from fi_notebook.report.table import indented, table
 
-__all__ = ["difference_heatmap", "injections", "scatter", "tensor_diff"]
+__all__ = ["difference_heatmap", "injections", "scatter", "tensor_diff", "values"]
 
 _STATISTIC_NAMES = {"nan": "NaN", "posinf": "+Inf", "neginf": "-Inf"}
 
@@ -172,3 +174,23 @@ def scatter(injection: Injection) -> str:
     }
     rows = [[name, share(int(test.sum()), before.size)] for name, test in tests.items()]
     return f"{cleaned(injection.site)}, faulty against golden:\n{indented(table(('', ''), rows))}"
+
+
+def values(site: Site, tensor: Any, limit: int = 8) -> str:
+    """The elements that are furthest from zero; NaN and the infinities first.
+
+    Args:
+        site: The output.
+        tensor: Its values, as a tensor or an array.
+        limit: How many elements to show.
+    """
+    array = array_of(tensor)
+    head = f"{cleaned(site)}: {site.dtype}, {shape_text(array.shape)}"
+    far = np.where(np.isnan(array), np.inf, np.abs(array)).ravel()
+    chosen = np.argsort(-far, kind="stable")[:limit]
+    places = zip(*(axis.tolist() for axis in np.unravel_index(chosen, array.shape)), strict=True)
+    rows = [
+        [index_text(place), number(value)]
+        for place, value in zip(places, array.ravel()[chosen].tolist(), strict=False)
+    ]
+    return f"{head}\n{indented(table(('element', 'value'), rows, right={1}))}" if rows else head

@@ -1,11 +1,14 @@
 """The pictures of the widget as plotly figures, for the last replay of a session.
 
+    session.figures.values("relu*2:0")
     session.figures.propagation()
     session.figures.tensor_diff("f2", dark=True)
     session.figures.training()
 
 Each is the function of the same name in ``fi_notebook.report.figures``, which takes
 the records themselves.
+
+Limits: the bits of an element are drawn by the page alone.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from fi_notebook.core.injection import Injection
 from fi_notebook.core.run import Run
+from fi_notebook.core.site import Site
 from fi_notebook.errors import SessionError, did_you_mean
 from fi_notebook.report import figures
 
@@ -25,7 +29,7 @@ __all__ = ["Figures"]
 
 
 class Figures:
-    """The pictures of a session's last replay.
+    """The pictures of a session and of its last replay.
 
     Args:
         session: The session.
@@ -34,6 +38,25 @@ class Figures:
     def __init__(self, session: Session) -> None:
         """Keep the session; a picture is drawn when it is asked for."""
         self._session = session
+
+    def values(self, site: Site | str, *, dark: bool = False) -> Figure:
+        """The golden values of a site, as a matrix.
+
+        Args:
+            site: The site, or its text such as ``relu*2:0``.
+            dark: Whether the page is dark.
+
+        Returns:
+            The figure.
+
+        Raises:
+            SessionError: Nothing was traced.
+            SiteError: The step made no such call or output.
+        """
+        golden = self._session.golden
+        if golden is None:
+            raise SessionError("nothing was traced yet; call trace() first")
+        return figures.values(golden.site(golden.row(site)), golden.value(site), dark=dark)
 
     def tensor_diff(self, fault: str | None = None, *, dark: bool = False) -> Figure:
         """Histograms of the struck tensor, before and after.

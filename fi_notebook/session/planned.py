@@ -51,7 +51,7 @@ class Planned:
     @property
     def plan(self) -> FaultPlan:
         """The armed faults."""
-        return self._book.plan
+        return self._book.typed(self.model, self.golden)
 
     def arm(
         self,
@@ -148,7 +148,8 @@ class Planned:
             SiteError: A module or phase of it does not exist.
             FaultError: Its model, a parameter or the elements can never be.
         """
-        return self._book.add(fault, self.model, self.golden)
+        name = self._book.add(fault, self.model, self.golden).id
+        return self.plan[name]
 
     def disarm(self, fault: Fault | str | None = None) -> None:
         """Take one fault out of the plan, or all of them.
@@ -178,7 +179,7 @@ class Planned:
         """
         changed = replace(self.plan[self._book.known(fault)], enabled=enabled)
         self._book.put(self.plan.with_fault(changed))
-        return changed
+        return self.plan[changed.id]
 
     def load_plan(self, source: FaultPlan | str | Path | dict[str, Any]) -> FaultPlan:
         """Put a whole plan in place of this one.
@@ -198,15 +199,18 @@ class Planned:
             FaultWarning: The golden run made no such call, row or bit; it may stay
                 ``not_injected``.
         """
-        return self._book.load(source, self.model, self.golden)
+        self._book.load(source, self.model, self.golden)
+        return self.plan
 
     def undo(self) -> FaultPlan:
         """Take back the last change of the plan, if there is one."""
-        return self._book.undo()
+        self._book.undo()
+        return self.plan
 
     def redo(self) -> FaultPlan:
         """Do again what was taken back last, if there is any."""
-        return self._book.redo()
+        self._book.redo()
+        return self.plan
 
     @property
     def can_undo(self) -> bool:

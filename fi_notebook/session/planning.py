@@ -42,6 +42,15 @@ class PlanBook:
         self._events = events
         self._done: list[FaultPlan] = []
         self._undone: list[FaultPlan] = []
+        self._typed: tuple[FaultPlan, Trace | None, FaultPlan] | None = None
+
+    def typed(self, model: nn.Module, golden: Trace | None) -> FaultPlan:
+        """The plan; each fault with the dtype of what it strikes, where that is known."""
+        known = self._typed
+        if known is None or known[0] is not self.plan or known[1] is not golden:
+            faults = tuple(arming.typed(fault, model, golden) for fault in self.plan)
+            known = self._typed = self.plan, golden, replace(self.plan, faults=faults)
+        return known[2]
 
     def add(self, fault: Fault, model: nn.Module, golden: Trace | None) -> Fault:
         """Add a fault in place of its namesake; gives it back as it stands.

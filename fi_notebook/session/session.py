@@ -130,7 +130,7 @@ class Session(Planned):
 
     @property
     def figures(self) -> Figures:
-        """Every picture of the widget as a plotly figure, for the last replay."""
+        """The pictures of the widget as plotly figures, for the last replay."""
         from fi_notebook.session.figures import Figures
 
         return Figures(self)

@@ -48,6 +48,7 @@ class CampaignView(ShowsItself, anywidget.AnyWidget):
     _templates = traitlets.Unicode().tag(sync=True)
     _frame = traitlets.Unicode("{}").tag(sync=True)
     _pictures = traitlets.Unicode('{"figures": {}, "texts": {}}').tag(sync=True)
+    __repr__ = ShowsItself.__str__
 
     def __init__(self, campaign: Counted) -> None:
         """Show a campaign.

@@ -54,6 +54,7 @@ class Explorer(ShowsItself, anywidget.AnyWidget):
     _key = traitlets.Unicode().tag(sync=True)
     _control = traitlets.Unicode().tag(sync=True)
     _ends: tuple[Callable[[], None], ...] = ()
+    __repr__ = ShowsItself.__str__
 
     def __init__(self, session: Session) -> None:
         """Show a session.

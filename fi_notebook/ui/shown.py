@@ -18,8 +18,10 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
+from fi_notebook.errors import SessionError
 from fi_notebook.ui.doctor import NOTEBOOK, place
 from fi_notebook.ui.executor import Coalescer
 from fi_notebook.ui.shells import has_kernel, publish, running_shell
@@ -89,6 +91,13 @@ class ShowsItself:
 
     _displays: tuple[Shown, ...] = ()
     _displays_end = False
+
+    def __str__(self) -> str:
+        """Its static result as text where no page can show it, as ``print`` in a script."""
+        with suppress(SessionError):  # closed, or superseded: it is an object like others
+            if not place().has_page:
+                return str(self._static()["text/plain"])
+        return super().__repr__()
 
     def _ipython_display_(self) -> None:
         """Show it, with a static result that is kept up to date."""

@@ -83,7 +83,7 @@ def test_what_struck_another_rank_is_judged_where_it_reached_this_one() -> None:
     )
     equal = case(injections=(), not_injected=ELSEWHERE, comparison=comparison({}))
     assert str(equal) == (
-        "not injected: no fault struck this rank, and nothing on it differs "
+        "not_injected: no fault struck this rank, and nothing on it differs "
         "(f1: it is for ranks 1, this is rank 0)"
     )
 

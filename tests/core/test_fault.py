@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,14 @@ def test_a_plan_is_changed_by_making_another() -> None:
     assert plan[0] is plan["f1"] is RELU
     with pytest.raises(KeyError):
         plan["f3"]
+
+
+def test_a_bit_has_its_field_where_the_dtype_is_known() -> None:
+    """The dtype is no part of the fault: equal without it, and in no file."""
+    bare = Fault("f1", RELU.target, "bitflip", {"bit": 30, "part": None})
+    known = replace(bare, dtype="float32")
+    assert str(known) == "f1: bitflip(bit=30 (exponent), part=None) at relu*2:0, step 0-"
+    assert (known == bare, FaultPlan((known,)).to_dict()) == (True, FaultPlan((bare,)).to_dict())
 
 
 def test_a_plan_is_a_line_for_each_fault() -> None:

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from fi_notebook import assets
-from fi_notebook.core.formats import FORMATS, Format
+from fi_notebook.core.formats import FORMATS, Format, field_words
 
 BITS = Path(assets.__file__).parent / "explorer" / "bits.js"
 SMALL = [name for name, layout in FORMATS.items() if (layout.kind, layout.bits) == ("float", 8)]
@@ -69,3 +69,21 @@ def test_the_bias_is_the_stored_exponent_of_one(dtype: str) -> None:
     layout, one = FORMATS[dtype], torch.ones(1).to(getattr(torch, dtype))
     carrier = {8: torch.uint8, 16: torch.int16, 32: torch.int32, 64: torch.int64}[layout.bits]
     assert int(one.view(carrier)) == layout.bias << layout.fields["exponent"][0]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "bits", "words"),
+    [
+        ("float32", 30, " (exponent)"),
+        ("bfloat16", [15, 14, 7], " (sign, exponent)"),
+        ("int8", 7, " (sign)"),
+        ("complex64", 31, " (sign)"),
+        ("float16", 30, ""),
+        ("", 3, ""),
+        ("float32", None, ""),
+        ("float32", [], ""),
+    ],
+)
+def test_the_fields_of_bits_stand_behind_their_numbers(dtype: str, bits: Any, words: str) -> None:
+    """Each once; none where the dtype is not known or has no such bit."""
+    assert field_words(dtype, bits) == words

@@ -88,7 +88,7 @@ def test_what_became_of_each_fault(forked: Comparison) -> None:
     )
     assert [run.status(f.id) for f in faults] == ["struck", "inactive", "not injected"]
     assert [i.changed for i in run] == [0, 3, 0]
-    assert str(run.outcome) == "masked exact: it died."
+    assert str(run.outcome) == "masked_exact: it died."
 
 
 def test_tensors_that_were_not_kept_are_refused() -> None:

@@ -184,7 +184,7 @@ def test_a_session_knows_its_rank(two: Pool) -> None:
     first, second = ([[i[0] for i in one["struck"]] for one in answer] for answer in answers)
     assert (first, second) == ([[0], [], [0]], [[], [1], [1]])
     assert answers[0][1]["outcome"] == (
-        "not injected: no fault struck this rank, and nothing on it differs "
+        "not_injected: no fault struck this rank, and nothing on it differs "
         "(f1: it is for ranks 1, this is rank 0)"
     )
     plan = _plan("c10d::allreduce_*1", "zero", elements={"count": 1})

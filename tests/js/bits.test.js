@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { bitsText, changedBits, decodeBits, fieldOf, hexText, ulps, wholeValue, width } from "../../fi_notebook/assets/explorer/bits.js";
+import { bitsText, changedBits, decodeBits, fieldOf, fieldWords, hexText, ulps, wholeValue, width } from "../../fi_notebook/assets/explorer/bits.js";
 
 /** Bits of 1.0 and what flipping one of them gives. */
 const ONE = {
@@ -83,4 +83,10 @@ test("an integer is read from its bits in full, of either sign", () => {
   assert.equal(wholeValue("uint8", "ff", 255), 255n);
   assert.equal(wholeValue("float32", "3f800000", 1), 1);
   assert.equal(wholeValue("complex64", null, "(1+2j)"), "(1+2j)");
+});
+
+test("the fields of bits stand behind their numbers, each once", () => {
+  const cases = [["float32", 30, " (exponent)"], ["bfloat16", [15, 14, 7], " (sign, exponent)"], ["int8", 7, " (sign)"],
+    ["complex64", 31, " (sign)"], ["float16", 30, ""], ["", 3, ""], ["float32", "30", ""], ["float32", [], ""], ["float32", undefined, ""]];
+  for (const [dtype, bits, words] of cases) assert.equal(fieldWords(dtype, bits), words, `${dtype} ${bits}`);
 });

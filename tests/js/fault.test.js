@@ -26,7 +26,9 @@ test("one element must have been chosen", () => {
   assert.throws(() => requestOf(described({ extent: "index" }), 2), /no element is chosen; click one/);
   const store = described({ extent: "index", parameters: { bit: 30 } }, [0, 3]);
   assert.deepEqual(requestOf(store, 2).elements, { index: [0, 3] });
-  assert.equal(faultText(store), "bitflip(bit=30) on element [0, 3], step 0");
+  assert.equal(faultText(store), "bitflip(bit=30) on element [0, 3], step 0"); // bfloat16 has none
+  store.ui.form.parameters.bit = 14;
+  assert.equal(faultText(store), "bitflip(bit=14 (exponent)) on element [0, 3], step 0");
 });
 
 test("what is left empty is not sent; ranks, micro batches and the rest are", () => {

@@ -31,6 +31,13 @@ test("an unknown phase, mark or effect is named", () => {
   assert.match(hint("effect:x"), /there is no effect x; known are equal, introduced, amplified/);
 });
 
+test("the longer names of operators that fit the rest are named, with their calls", () => {
+  const said = "no site fits: no call of mm does; mm_backward has 1 call: op:mm*";
+  for (const text of ["op:mm phase:backward", "op:mm*2 phase:back"]) assert.equal(hint(text), said);
+  assert.equal(hint("op:mm_back"), "no site fits: no call of mm_back does; mm_backward has 1 call: op:mm_back*");
+  for (const text of ["op:mm phase:loss", "-op:mm phase:backward", "op:m*m phase:backward", "op:relu phase:backward"]) assert.equal(hint(text), "");
+});
+
 test("what may well be text is left alone", () => {
   for (const text of ["relu", "aten::mm", '"foo:bar"', "op:nothing", "-effect:equal", "", "x".repeat(1e5)]) assert.equal(hint(text), "");
 });

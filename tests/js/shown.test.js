@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { brief, healthOf } from "../../fi_notebook/assets/explorer/health.js";
 import { KIND, openTo } from "../../fi_notebook/assets/explorer/layout.js";
+import { heatText } from "../../fi_notebook/assets/explorer/shown.js";
 import { Store } from "../../fi_notebook/assets/explorer/store.js";
 import { trace } from "./step.mjs";
 
@@ -35,7 +36,11 @@ test("any statistic can be the heat, on the scale of its size", () => {
   assert.equal(heat.most[tree.nodeOfRow[2]], -1, "NaN has no bar");
 });
 
-test("the divergence is the heat only after a replay", () => {
+test("a heat has the name that texts and figures have", () => {
+  assert.deepEqual(["std", "nan", "neginf", "error"].map(heatText), ["std", "NaN", "−Inf", "relative L2"]);
+});
+
+test("the relative L2 is the heat only after a replay", () => {
   const store = opened();
   store.ui.heat = "error";
   assert.equal(store.visible().heat, null);

@@ -21,7 +21,7 @@ from fi_notebook.report.figures.histogram import special_counts
 from fi_notebook.report.figures.look import plain
 from fi_notebook.report.figures.spread import EFFECT_MARKS
 from fi_notebook.report.figures_json import templates
-from fi_notebook.report.palette import BITS, FAULTY, GOLDEN, OPPOSITE, PHASES
+from fi_notebook.report.palette import BAD, BITS, FAULTY, GOLDEN, OPPOSITE, PHASES
 from tests.records import comparison, flipped, injection, run, steps
 from tests.tools import modebar
 from tests.tools.offline import opened
@@ -45,6 +45,7 @@ def _everything(**changes: Any) -> dict[str, go.Figure]:
         "tree_heat": figures.tree_heat(whole.comparison),
         "ranks": figures.ranks({0: whole.comparison}),
         "training": figures.training(whole),
+        "values": figures.values(struck.site, struck.tensors()[1]),
     }
 
 
@@ -144,6 +145,24 @@ def _luminance(colour: str) -> float:
     shares = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
     linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in shares]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def test_values_are_a_matrix_with_marks_for_what_is_not_finite() -> None:
+    """2 × 3 × 2 as six rows of two; NaN, Inf and -Inf each with a mark and a count of its own."""
+    array = np.arange(12, dtype=np.float32).reshape(2, 3, 2)
+    array[0, 0], array[1, 2, 1] = (np.nan, np.inf), -np.inf
+    figure = figures.values(replace(flipped().site, dtype="float32"), array)
+    grid, marks = figure.data
+    assert np.nan_to_num(np.asarray(grid.customdata)).tolist() == [
+        [0, 0], [2, 3], [4, 5], [6, 7], [8, 9], [10, 0],
+    ]  # fmt: skip
+    assert list(zip(marks.y, marks.x, marks.marker.symbol)) == [
+        (0, 0, "x-thin"), (0, 1, "triangle-up"), (5, 1, "triangle-down"),
+    ]  # fmt: skip
+    assert _words(figure) == "float32, 2 × 3 × 2 · 1 NaN ×, 1 Inf ▲, 1 -Inf ▼"
+    assert figures.values(flipped().site, np.zeros((0, 3))).layout.annotations[0].text == (
+        "the tensor has no elements"
+    )
 
 
 def test_histograms_count_every_element_once() -> None:
@@ -275,6 +294,20 @@ def test_no_axis_is_drawn_for_distances_where_there_are_none() -> None:
     compared.columns["new_nan"][compared.diverged] = 1
     ticks = set(figures.propagation(compared).layout.yaxis.ticktext)
     assert ticks == {"new NaN, Inf", "masked"}
+
+
+def test_the_first_new_nan_or_inf_is_marked_and_named() -> None:
+    """A ring around its own mark, in a colour and with an entry of its own; else none."""
+    compared = comparison({"relu*2:0": 0.5, "nll_loss_forward*1:0": 0.2})
+    assert "NaN" not in _words(figures.propagation(compared))
+    second = int(compared.diverged[1])
+    compared.columns["new_inf"][second:] = 1
+    figure = figures.propagation(compared)
+    (ring,) = [trace for trace in figure.data if trace.name == "first new NaN or Inf"]
+    assert (list(ring.x), list(ring.customdata), ring.marker.color) == ([second + 1], [second], BAD)
+    (mark,) = [trace for trace in figure.data if trace.name == "attenuated (1)"]
+    assert (list(mark.customdata), list(mark.y)) == ([second], list(ring.y))
+    assert f"first new NaN or Inf: {compared.site(second)}" in _subtitle(figure)
 
 
 def test_the_name_of_a_phase_that_has_no_room_is_hidden() -> None:

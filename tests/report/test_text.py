@@ -3,11 +3,13 @@ from __future__ import annotations
 from dataclasses import replace
 from math import inf, nan
 
+import numpy as np
 import pytest
 
 from fi_notebook.core.detection import Alarm, Detection
 from fi_notebook.core.injection import NotInjected
 from fi_notebook.core.run import Difference, Outcome
+from fi_notebook.core.site import Site
 from fi_notebook.report import figures, text, text_watched
 from fi_notebook.report.snapshot import snapshot_html
 from tests.records import PLAN, comparison, flipped, injection, run, steps
@@ -95,6 +97,15 @@ def test_propagation_lists_effects_in_execution_order() -> None:
     assert lines[0] == "5 of 18 sites differ"
     assert lines[1] == "3 introduced, 1 amplified, 2 masked, 1 passed on"
     assert lines[3].split() == ["8", "relu*2:0", "forward", "act", "0.01", "1/6", "introduced"]
+
+
+def test_the_first_new_nan_or_inf_is_named() -> None:
+    """Below the table, where there is one."""
+    compared = comparison({"relu*2:0": 0.5, "nll_loss_forward*1:0": 0.2})
+    assert "first new NaN or Inf" not in text.propagation(compared)
+    compared.columns["new_nan"][compared.diverged[1]] = 1
+    lines = text.propagation(compared).splitlines()
+    assert "first new NaN or Inf: nll_loss_forward*1:0" in lines
 
 
 def test_a_long_propagation_keeps_first_and_worst() -> None:
@@ -234,3 +245,12 @@ def test_memory_says_what_was_kept_and_what_it_took() -> None:
         "2 KiB of copies of training state",
     ]
     assert text.memory(run()) == ""
+
+
+def test_values_tell_what_is_furthest_from_zero() -> None:
+    """What is not finite first, then by size; of no element there is the shape alone."""
+    site = Site("relu", 2, dtype="float32")
+    lines = text.values(site, np.asarray([[1.0, -4.0], [np.nan, 0.5]]), limit=3).splitlines()
+    assert lines[0] == "relu*2:0: float32, 2 × 2"
+    assert [line.split()[-1] for line in lines[2:]] == ["NaN", "-4", "1"]
+    assert text.values(site, np.zeros((0, 3))) == "relu*2:0: float32, 0 × 3"

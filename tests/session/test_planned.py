@@ -6,6 +6,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -36,6 +37,24 @@ def test_undo_and_redo_say_whether_they_can() -> None:
     assert [str(fault.target) for fault in session.plan] == ["relu*1:0"]
 
 
+def test_a_bit_has_its_field_once_the_step_is_traced() -> None:
+    """Of calls the golden run tells the dtype, of stored tensors the model; of states nobody."""
+    made = cnn()
+    session = Session(made.step, model=made.model, optimizer=made.optimizer)
+    assert str(session.arm("relu*1:0", "bitflip", bit=30)).startswith("f1: bitflip(bit=30) at")
+    session.arm("param:*.weight", "bitflip", bit=[31, 22])
+    session.arm("state:*.exp_avg", "bitflip", bit=3)
+    session.trace()
+    assert [str(fault).split(" ", 1)[1].rpartition(" at ")[0] for fault in session.plan] == [
+        "bitflip(bit=30 (exponent))",
+        "bitflip(bit=[31, 22] (sign, mantissa))",
+        "bitflip(bit=3)",
+    ]
+    session.disarm("f2")
+    assert str(session.undo()["f2"]) == str(session.plan["f2"])
+    assert str(session.replay().plan["f1"]) == str(session.plan["f1"])
+
+
 def test_a_parameter_may_be_called_model() -> None:
     """``corrupt_rank(model=…)`` reaches the fault model; it is no second fault model."""
     made = cnn()
@@ -54,6 +73,19 @@ def test_kept_is_the_golden_tensor_and_runs_nothing() -> None:
     assert kept is not None
     assert torch.equal(kept, golden.value(site))
     assert session.kept("relu*99:0") is None
+
+
+def test_the_values_of_a_site_are_drawn_without_a_replay() -> None:
+    """The golden ones; before there is a trace the error says what to do."""
+    session = _session()
+    drawn = session.figures.values("relu*1:0").data[0]
+    kept = session.trace().value("relu*1:0")
+    assert np.array_equal(np.asarray(drawn.customdata), kept.flatten(2).flatten(0, 1).numpy())
+    with pytest.raises(SiteError, match="asked for call 9 of relu"):
+        session.figures.values("relu*9:0")
+    made = cnn()
+    with pytest.raises(SessionError, match=r"call trace\(\) first"):
+        Session(made.step, model=made.model).figures.values("relu*1:0")
 
 
 def test_a_text_filter_is_one_filter_and_not_its_letters() -> None:

@@ -284,6 +284,16 @@ def test_a_row_or_bit_that_the_golden_tensor_has_not_is_a_warning(
     assert reasons["f2"].startswith("at addmm*1:0: row 40 of 4: valid are 0 to 3")
 
 
+def test_the_backward_call_of_an_operator_is_named_where_the_operator_has_none(net: Net) -> None:
+    """A warning names the longer names of operators that are within the fault's filters."""
+    session = net.session()
+    session.trace()
+    with pytest.warns(FaultWarning, match=r"; 'native_batch_norm_backward' is$"):
+        session.arm("native_batch_norm", "zero", phases="backward")
+    with pytest.warns(FaultWarning, match="is in phase 'optimizer': they are in 'forward'$"):
+        session.arm("native_batch_norm", "zero", phases="optimizer")
+
+
 def test_a_plan_is_judged_as_its_faults_are_when_armed(net: Net) -> None:
     """Warned of at the line that loads it, and refused whole; its faults stay as they are."""
     plan = {

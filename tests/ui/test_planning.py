@@ -132,7 +132,9 @@ def test_an_edited_fault_comes_back_with_its_site(shown: Open, session: Session)
         page.locator(".fi-armbar", has_text="on 1 drawn element").wait_for()
         page.get_by_label("fault model").select_option("zero")
         choose(page, "relu*2:0")
-        page.locator(".fi-armbar", has_text="bitflip(bit=30) on element [0, 3, 1, 2]").wait_for()
+        page.locator(
+            ".fi-armbar", has_text="bitflip(bit=30 (exponent)) on element [0, 3, 1, 2]"
+        ).wait_for()
         page.get_by_role("button", name="Change f1").click()
         page.get_by_role("button", name=ARM).wait_for()
         assert session.plan[0].elements == {"index": [0, 3, 1, 2]}

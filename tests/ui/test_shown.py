@@ -158,3 +158,38 @@ def test_what_is_closed_is_shown_as_it_ended(monkeypatch: pytest.MonkeyPatch) ->
         ended._ipython_display_()
     assert len(shell.published) == 2
     assert shell.heard["post_run_cell"] == []
+
+
+@pytest.mark.parametrize(
+    ("make", "begins"),
+    [
+        (explorer, "fi_notebook explorer\n"),
+        (campaign, "nothing was run yet"),
+        (training, "nothing was read yet"),
+    ],
+)
+def test_print_shows_the_text_where_no_page_can_show_more(
+    monkeypatch: pytest.MonkeyPatch, make: Callable[[], Any], begins: str
+) -> None:
+    """In a script its static result; in a notebook, and once it is closed, one line."""
+    with comms():
+        monkeypatch.setattr(doctor, "running_shell", lambda: None)
+        shows = make()
+        assert str(shows).startswith(begins)
+        kernel(monkeypatch, page=True)
+        assert str(shows).startswith("<")
+        shows.close()
+        monkeypatch.setattr(doctor, "running_shell", lambda: None)
+        assert str(shows)
+
+
+@pytest.mark.parametrize("make", [explorer, campaign])
+def test_a_prompt_shows_what_print_does(
+    monkeypatch: pytest.MonkeyPatch, make: Callable[[], Any]
+) -> None:
+    """A view is nothing but what it shows."""
+    monkeypatch.setattr(doctor, "running_shell", lambda: None)
+    with comms():
+        shows = make()
+        assert repr(shows) == str(shows)
+        shows.close()

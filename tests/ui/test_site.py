@@ -173,7 +173,11 @@ def test_bits_are_flipped_by_the_keyboard(shown: Open, session: Session) -> None
         page.keyboard.press("ArrowRight")
         page.keyboard.press("Enter")
         page.locator("[data-bit='30'][aria-pressed=true]:focus").wait_for()
-        assert page.locator(".fi-armbar").inner_text().startswith("bitflip(bit=30) on element")
+        assert (
+            page.locator(".fi-armbar")
+            .inner_text()
+            .startswith("bitflip(bit=30 (exponent)) on element")
+        )
 
 
 def test_the_picture_follows_what_differs_most_after_a_replay(

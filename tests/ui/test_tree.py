@@ -53,8 +53,8 @@ def test_the_tree_opens_to_a_depth(shown: Open, session: Session) -> None:
         assert page.locator(".fi-row[aria-expanded=false]").count() == 0
 
 
-def test_the_heat_is_any_statistic_and_then_the_divergence(shown: Open, session: Session) -> None:
-    """The bars tell their statistic exactly; the divergence is offered once there was a replay."""
+def test_the_heat_is_any_statistic_and_then_the_relative_l2(shown: Open, session: Session) -> None:
+    """The bars tell their statistic exactly; the relative L2 is offered once there was a replay."""
     golden = session.golden
     assert golden is not None
     with shown(session) as bridge:
@@ -62,7 +62,7 @@ def test_the_heat_is_any_statistic_and_then_the_divergence(shown: Open, session:
         heat = page.get_by_label("heat column")
         texts = heat.locator("option").all_inner_texts()
         assert {"std", "norm", "max", "min", "mean", "zeros", "NaN", "+Inf", "−Inf"} < set(texts)
-        assert heat.locator("option:disabled").all_inner_texts() == ["divergence"]
+        assert heat.locator("option:disabled").all_inner_texts() == ["relative L2"]
         page.locator(".fi-search").fill("op:relu*2")
         heat.select_option("norm")
         row = page.locator(".fi-row", has_text="relu*2:0")
@@ -72,7 +72,7 @@ def test_the_heat_is_any_statistic_and_then_the_divergence(shown: Open, session:
         assert float(exact.removeprefix("norm ")) == pytest.approx(norm, rel=1e-6)
         arm(page, "relu*2:0", 30, "0, 0, 0, 0")
         replay(page)
-        row.locator(".fi-heat[title^='error']").wait_for()
+        row.locator(".fi-heat[title^='relative L2']").wait_for()
         assert heat.input_value() == "error"
 
 

@@ -12,6 +12,9 @@ const INTEGERS = {
   int8: 8, int16: 16, int32: 32, int64: 64, uint8: 8, uint16: 16, uint32: 32, uint64: 64, bool: 1,
 };
 
+/** The dtype of each part of a complex number. @type {Record<string, string>} */
+const PARTS = { complex32: "float16", complex64: "float32", complex128: "float64" };
+
 /** How many bits an element has; 0 where it has no bit lens. @param {string} dtype */
 export function width(dtype) {
   const parts = FLOATS[dtype];
@@ -67,11 +70,20 @@ export function changedBits(a, b) {
   return bits;
 }
 
+/** The fields of bits as they stand behind their numbers: ` (exponent)`; "" where the dtype has no
+ * such bit. @param {string} dtype @param {any} bits a bit, or several */
+export function fieldWords(dtype, bits) {
+  const numbers = [bits].flat();
+  dtype = PARTS[dtype] ?? dtype;
+  if (!numbers.length || !numbers.every((bit) => Number.isInteger(bit) && bit >= 0 && bit < width(dtype))) return "";
+  return ` (${[...new Set(numbers.map((bit) => fieldOf(dtype, bit)))].join(", ")})`;
+}
+
 /** `bit 30 (exponent)`; several bits of one word. @param {string} dtype @param {number[]} bits */
 export function bitsText(dtype, bits) {
   if (!bits.length) return "no bit";
   if (bits.length > 4) return `${bits.length} bits`;
-  return bits.map((bit) => `bit ${bit} (${fieldOf(dtype, bit)})`).join(", ");
+  return bits.map((bit) => `bit ${bit}${fieldWords(dtype, bit)}`).join(", ");
 }
 
 /** How many representable values lie between two words; null where there is no such count:

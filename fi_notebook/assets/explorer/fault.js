@@ -1,5 +1,6 @@
 /** The fault that the form describes: as a request, and in words. */
 
+import { fieldWords } from "./bits.js";
 import { siteText } from "./names.js";
 import { plural } from "./numbers.js";
 import { elementIndex, elementsOf, parameterValue, sendable, fractionOf, stepsOf, wholeNumber } from "./reading.js";
@@ -89,12 +90,18 @@ export function extentIfRead(store) {
   }
 }
 
-/** The fault in words: `bitflip(bit=30) on element [0, 3], step 0`. @param {Store} store */
+/** The fault in words: `bitflip(bit=30 (exponent)) on element [0, 3], step 0`. @param {Store} store */
 export function faultText(store) {
   const { form } = store.ui;
-  const given = Object.entries(parametersShown(store)).map(([name, value]) => `${name}=${valueText(value)}`);
+  const given = Object.entries(parametersShown(store)).map(([name, value]) =>
+    `${name}=${valueText(value)}${name === "bit" ? fieldWords(struckDtype(store), value) : ""}`);
   return [`${form.model}${given.length ? `(${given.join(", ")})` : ""} on ${extentText(store)}`, form.calls === "every" ? "every call" : "",
     `step ${form.steps.trim() || "0"}`, ...triggerTexts(form)].filter(Boolean).join(", ");
+}
+
+/** The dtype of what is armed at; "" where every call of an operator is. @param {Store} store */
+function struckDtype({ trace, ui }) {
+  return ui.row >= 0 && ui.form.calls !== "every" ? trace.data.dtypes[trace.columns.dtype[ui.row]] : "";
 }
 
 /** The parameters as they are read; as they stand where they cannot be. @param {Store} store */

@@ -1,6 +1,7 @@
 /** Why a search finds nothing, where that can be told from its terms. */
 
-import { FIELDS } from "./search.js";
+import { plural } from "./numbers.js";
+import { FIELDS, search } from "./search.js";
 
 /** @import { Facts, Term } from "./search.js" */
 /** @import { Trace } from "./names.js" */
@@ -34,6 +35,25 @@ function missing(what, name, known, end = "") {
   return `no site fits: there is no ${what} ${name.slice(0, 40)}${end}${meant} are ${known.map((each) => each + end).join(", ")}`;
 }
 
+/** Operators that fit all other terms, whose names begin with the name of one term: a backward call
+ * has a name of its own. @param {Trace} trace @param {Term[]} terms @param {Facts} facts */
+function longer(trace, terms, facts) {
+  for (const term of terms) {
+    const [, name] = (term.field === "op" && !term.negate && /^([^*]+)(?:\*\d.*)?$/.exec(term.value)) || [];
+    if (!name) continue;
+    const begins = trace.data.ops.map((op) => op.toLowerCase().startsWith(name.toLowerCase()) && op.length > name.length);
+    if (!begins.includes(true)) continue;
+    const calls = new Map();
+    search(trace, terms.filter((other) => other !== term), facts).forEach((fits, row) => {
+      const op = trace.columns.op[row];
+      if (fits && begins[op]) calls.set(op, (calls.get(op) ?? new Set()).add(trace.columns.call[row]));
+    });
+    const found = [...calls].slice(0, 3).map(([op, those]) => `${trace.data.ops[op]} has ${plural(those.size, "call")}`);
+    if (found.length) return `no site fits: no call of ${name} does; ${found.join(", ")}: op:${name}*`;
+  }
+  return "";
+}
+
 /** Why nothing is found, in one sentence; "" where the terms do not tell.
  * @param {Trace} trace @param {Term[]} terms @param {Facts} facts */
 export function hintOf(trace, terms, facts) {
@@ -45,5 +65,5 @@ export function hintOf(trace, terms, facts) {
     const starts = known?.some((name) => name.toLowerCase().startsWith(value.toLowerCase()));
     if (known && !starts && !negate) return missing(field === "is" ? "mark" : field, value, known);
   }
-  return "";
+  return longer(trace, terms, facts);
 }

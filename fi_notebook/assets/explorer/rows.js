@@ -7,6 +7,7 @@ import { KIND, firstRow, isBranch } from "./layout.js";
 import { isMarked, siteText } from "./names.js";
 import { nodeText, typeText } from "./nodes.js";
 import { clip, exact, plural, short } from "./numbers.js";
+import { heatText } from "./shown.js";
 
 /** @import { View } from "./dom.js" */
 /** @import { Tree } from "./layout.js" */
@@ -132,7 +133,7 @@ function heatCell(store, shown, node) {
   const { low, high } = shown.heat;
   const share = value <= 0 ? 0 : high <= low ? 1 : Math.max(0.02, Math.log(value / low) / Math.log(high / low));
   const broken = heat === "error" && shown.broken?.[node] > 0;
-  return h("span.heat", { title: `${heat} ${broken ? "unknown: to what is not finite there is no distance" : exact(value)}` },
+  return h("span.heat", { title: `${heatText(heat)} ${broken ? "unknown: there is none to what is not finite" : exact(value)}` },
     h("span.bar", { style: `width:${(Math.min(1, share) * 100).toFixed(0)}%` }), h("span.heatnum", null, broken ? "–" : short(value)));
 }
 

@@ -9,6 +9,10 @@ import { parseQuery, search } from "./search.js";
 
 /** The heat column: every statistic, and after a replay how far the runs differ. */
 export const HEATS = ["std", "norm", "max", "min", "mean", "zeros", "nan", "posinf", "neginf", "error"];
+const HEAT_TEXTS = { nan: "NaN", posinf: "+Inf", neginf: "−Inf", error: "relative L2" };
+
+/** What a person reads for a heat. @param {string} name */
+export const heatText = (name) => HEAT_TEXTS[name] ?? name;
 
 const NARROW = 1e-3; // the scale goes down to this share of the largest at least: near values have near bars
 
@@ -31,7 +35,7 @@ export function shownOf(store) {
   const total = mask.reduce((sum, hit) => sum + hit, 0);
   return {
     tree, found, mask, problem, total,
-    hint: total ? "" : hintOf(store.trace, terms, store.facts()),
+    hint: total || problem ? "" : hintOf(store.trace, terms, store.facts()),
     nodes: flatten(tree, store.opened(), found),
     bad: highest(tree, bad, mask),
     broken: errors && highest(tree, errors.bad, mask),

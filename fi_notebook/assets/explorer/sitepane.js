@@ -67,7 +67,7 @@ function effectLine(store, row) {
   const { errors, run } = store;
   if (!errors || errors.changed[row] < 0) return null;
   const name = run.effects[errors.effect[row]] ?? "";
-  const far = errors.bad[row] > 0 ? `${plural(errors.bad[row], "element")} newly not finite` : `relative error ${short(errors.error[row])}`;
+  const far = errors.bad[row] > 0 ? `${plural(errors.bad[row], "element")} newly not finite` : `relative L2 ${short(errors.error[row])}`;
   const told = errors.changed[row] === 0 ? "equal bit for bit"
     : `${name}: ${plural(errors.changed[row], "element")} differ${errors.changed[row] === 1 ? "s" : ""}, ${far}`;
   return h("div.effect", { "data-changed": errors.changed[row] > 0 }, h("span.key", null, "last replay "), told);

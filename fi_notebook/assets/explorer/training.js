@@ -6,13 +6,36 @@ import { draw, plot, twin } from "./plots.js";
 
 /** @import { View } from "./dom.js" */
 
-/** Loss of both runs, as far as they are. @param {View} view */
+/** What is drawn live, and how each is called. */
+const DRAWN_LIVE = { loss: "loss", gradient_norm: "gradient norm", parameter_distance: "parameter distance<br>(relative L2)" };
+const LIVE_ROW = 130; // height of a quantity, in pixels
+const LIVE_GAP = 0.06; // between two, as a share of the whole
+
+/** Each quantity of both runs that has a number, one below another, as far as the runs are; the
+ * distance is that of the faulty run from the golden one.
+ * @param {{ golden: any[], faulty: any[] }} records */
+export function liveFigure(records) {
+  const of = (run, name) => (run === "golden" && name === "parameter_distance" ? [] : records[run]);
+  const names = Object.keys(DRAWN_LIVE).filter((name) =>
+    [...of("golden", name), ...of("faulty", name)].some((each) => !Number.isNaN(number(each[name]))));
+  const height = (1 - LIVE_GAP * (names.length - 1)) / names.length;
+  const axis = (at) => (at ? `y${at + 1}` : "y");
+  const data = names.flatMap((name, at) => Object.entries({ golden: "#7a828e", faulty: "#e8590c" }).map(([run, color]) => ({
+    name: run, mode: "lines", line: { color }, yaxis: axis(at), legendgroup: run, showlegend: at === 0,
+    x: of(run, name).map((each) => each.step), y: of(run, name).map((each) => number(each[name])) })));
+  const layout = { height: 110 + LIVE_ROW * names.length, margin: { t: 44 }, title: { text: "training so far" }, showlegend: true,
+    xaxis: { title: { text: "step" }, anchor: axis(Math.max(names.length - 1, 0)) } };
+  names.forEach((name, at) => {
+    const top = 1 - at * (height + LIVE_GAP);
+    layout[axis(at).replace("y", "yaxis")] = { title: { text: DRAWN_LIVE[name] }, nticks: 5, domain: [Math.max(top - height, 0), top] };
+  });
+  return { data, layout };
+}
+
+/** Training so far, in one place that is drawn again. @param {View} view */
 function livePlot(view, records) {
-  const line = (name, rows, color) => ({ name, mode: "lines", line: { color },
-    x: rows.map((each) => each.step), y: rows.map((each) => number(each.loss)) });
-  view.live ??= h("div.plot", { role: "figure", "aria-label": "loss so far" });
-  draw(view, view.live, { data: [line("golden", records.golden, "#7a828e"), line("faulty", records.faulty, "#e8590c")],
-    layout: { height: 260, margin: { t: 44 }, title: { text: "loss so far" }, showlegend: true, xaxis: { title: { text: "step" } } } });
+  view.live ??= h("div.plot", { role: "figure", "aria-label": "training so far" });
+  draw(view, view.live, liveFigure(records));
   return view.live;
 }
 

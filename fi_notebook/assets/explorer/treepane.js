@@ -2,13 +2,12 @@
 
 import { fill, freshId, h, select } from "./dom.js";
 import { paintRows, scrollTo } from "./rows.js";
-import { HEATS } from "./shown.js";
+import { HEATS, heatText } from "./shown.js";
 import { treeKey } from "./treekeys.js";
 
 /** @import { MakePane } from "./dom.js" */
 /** @import { Store } from "./store.js" */
 
-const HEAT_TEXTS = { nan: "NaN", posinf: "+Inf", neginf: "−Inf", error: "divergence" };
 
 /** @type {MakePane} */
 export function treePane(view) {
@@ -18,7 +17,7 @@ export function treePane(view) {
   const grid = h("div.grid", {
     role: "treegrid", tabindex: 0, "aria-label": "calls of the step",
   }, spacer, rows);
-  const heat = select(store.ui.heat, HEATS.map((name) => [name, HEAT_TEXTS[name] ?? name]), (value) => {
+  const heat = select(store.ui.heat, HEATS.map((name) => [name, heatText(name)]), (value) => {
     store.ui.heat = value;
     store.changed("tree");
   }, { "aria-label": "heat column", title: "what the bars show, on a logarithmic scale" });

@@ -1,5 +1,6 @@
 """Every picture as a plotly figure: pure functions of the records.
 
+    values(site, tensor)           the values of one output
     tensor_diff(injection)         histograms before and after
     difference_heatmap(injection)  where in the tensor, and by how much
     scatter(injection)             golden against faulty values
@@ -20,7 +21,7 @@ from plotly.graph_objects import Figure
 from fi_notebook.report.figures.histogram import tensor_diff
 from fi_notebook.report.figures.look import theme
 from fi_notebook.report.figures.spread import propagation
-from fi_notebook.report.figures.tensors import difference_heatmap, scatter
+from fi_notebook.report.figures.tensors import difference_heatmap, scatter, values
 from fi_notebook.report.figures.training import training
 from fi_notebook.report.figures.update import gradients, ranks, tree_heat
 from fi_notebook.report.figures.watched import watched
@@ -36,5 +37,6 @@ __all__ = [
     "theme",
     "training",
     "tree_heat",
+    "values",
     "watched",
 ]

@@ -34,6 +34,7 @@ from fi_notebook.report.figures.look import (
     short,
 )
 from fi_notebook.report.numbers import effect_text, number, share
+from fi_notebook.report.palette import BAD
 from fi_notebook.report.palette import PHASES as HUES
 from fi_notebook.report.scale import tick_label
 
@@ -80,6 +81,7 @@ def propagation(
             drawn += len(kept)
             chosen, at = rows[mine][kept], places[mine][kept]
             figure.add_trace(_marks(comparison, name, chosen, at, int(mine.sum())))
+    _add_first_bad(figure, comparison, rows, places)
     _add_alarms(figure, comparison, detections, ticks["range"][1])
     _add_phases(figure, comparison)
     figure.update_xaxes(
@@ -87,7 +89,7 @@ def propagation(
         range=[0.5 - 0.01 * total, total * 1.01 + 0.5],
         showgrid=False,
     )
-    figure.update_layout(yaxis={"title": {"text": "relative L2 error"}, **ticks})
+    figure.update_layout(yaxis={"title": {"text": "relative L2"}, **ticks})
     figure.update_layout(height=450, hovermode="closest", legend=LEGEND_UNDER)
     set_title(figure, title, _subtitle(comparison, len(rows), drawn), dark=dark, room=90)
     return figure
@@ -101,6 +103,8 @@ def _room(mine: int, every: int) -> int:
 def _subtitle(comparison: Comparison, count: int, drawn: int) -> str:
     sampled = int((~comparison.columns["exact"]).sum())
     said = [f"first: {short(comparison.first)}" if comparison.first else "masked everywhere"]
+    if comparison.first_bad:
+        said.append(f"first new NaN or Inf: {short(comparison.first_bad)}")
     if sampled:
         said.append(f"{counted(sampled, 'site')} judged on a sample or statistics")
     if drawn < count:
@@ -115,7 +119,7 @@ def _places(comparison: Comparison, rows: np.ndarray) -> tuple[np.ndarray, dict[
     columns = comparison.columns
     relative, effect = columns["relative_l2"][rows], columns["effect"][rows]
     masked = effect == EFFECTS.index("masked")
-    bad = (columns["new_nan"][rows] > 0) | (columns["new_inf"][rows] > 0)
+    bad = np.isin(rows, comparison.bad)
     measured = ~bad & np.isfinite(relative) & (relative > 0)
     with np.errstate(divide="ignore", invalid="ignore"):
         height = np.log10(relative)
@@ -169,6 +173,24 @@ def _marks(
         hovertemplate="%{text}<extra></extra>",
         customdata=rows,
     )
+
+
+def _add_first_bad(
+    figure: go.Figure, comparison: Comparison, rows: np.ndarray, places: np.ndarray
+) -> None:
+    """A ring around the first site with a new NaN or Inf, if there is one."""
+    for row in comparison.bad[:1].tolist():
+        figure.add_scatter(
+            x=[row + 1],
+            y=places[rows == row],
+            mode="markers",
+            marker={"symbol": "circle-open", "size": 16, "color": BAD, "line": {"width": 2}},
+            name="first new NaN or Inf",
+            text=[_hover(comparison, row, comparison.site(row))],
+            hovertemplate="%{text}<extra></extra>",
+            customdata=[row],
+            cliponaxis=False,
+        )
 
 
 def _hover(comparison: Comparison, row: int, site: Site) -> str:

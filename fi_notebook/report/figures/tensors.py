@@ -1,4 +1,4 @@
-"""The struck tensor element by element: where it changed, and golden against faulty.
+"""A tensor element by element: its values, where it changed, and golden against faulty.
 
 Limits: without the tensors (headless, or read from a file) only the changed elements
 that the injection kept can be shown, and the figure says so.
@@ -6,12 +6,23 @@ that the injection kept can be shown, and the figure says so.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 import plotly.graph_objects as go
 
 from fi_notebook.core.injection import ElementChange, Injection
+from fi_notebook.core.site import Site
 from fi_notebook.core.words import among
-from fi_notebook.report.arrays import Values, fold, keep_extremes, largest_in_blocks, values_of
+from fi_notebook.report.arrays import (
+    Values,
+    array_of,
+    fold,
+    keep_extremes,
+    largest_in_blocks,
+    values_of,
+)
 from fi_notebook.report.figures.look import (
     DOT,
     FAULTY,
@@ -20,8 +31,10 @@ from fi_notebook.report.figures.look import (
     OPPOSITE,
     SIGNED_SCALE,
     message,
+    plain,
     points,
     set_title,
+    short,
 )
 from fi_notebook.report.figures.struck import changed_words, title_of, values_and_note
 from fi_notebook.report.numbers import (
@@ -34,7 +47,7 @@ from fi_notebook.report.numbers import (
 )
 from fi_notebook.report.scale import SymLog
 
-__all__ = ["difference_heatmap", "element_text", "scatter"]
+__all__ = ["difference_heatmap", "element_text", "scatter", "values"]
 
 _CELLS = 160
 _CROWD = 300  # from here on marks are small
@@ -58,14 +71,10 @@ def difference_heatmap(injection: Injection, *, dark: bool = False) -> go.Figure
     bad = int((~np.isfinite(matrix)).sum())
     cells, block = largest_in_blocks(np.where(np.isfinite(matrix), matrix, np.nan), _CELLS)
     scale = SymLog.fitting(cells[np.isfinite(cells) & (cells != 0)])
-    figure = go.Figure(_heatmap(cells, block, scale))
+    figure = go.Figure(_heatmap(cells, block, scale, "difference", "after - before"))
     after = whole[1].ravel()
     _add_marks(figure, injection, matrix, after)
-    rows, columns = _dimensions(injection.before.shape)
-    figure.update_xaxes(title_text=columns, showgrid=False, mirror=True, showline=True)
-    figure.update_yaxes(
-        title_text=rows, autorange="reversed", showgrid=False, mirror=True, showline=True
-    )
+    _set_axes(figure, injection.before.shape)
     said = [changed_words(injection)]
     if words := _broken_words(after[~np.isfinite(matrix).ravel()]):
         said.append(words)
@@ -76,6 +85,45 @@ def difference_heatmap(injection: Injection, *, dark: bool = False) -> go.Figure
     figure.update_layout(height=380, showlegend=False)
     set_title(figure, title, DOT.join(said), dark=dark)
     return figure
+
+
+def values(site: Site, tensor: Any, *, dark: bool = False) -> go.Figure:
+    """The values of one output, as a matrix.
+
+    Args:
+        site: The output.
+        tensor: Its values, as a tensor or an array.
+        dark: Whether the page is dark.
+    """
+    array, title = array_of(tensor), f"{short(site)} values"
+    if not array.size:
+        return message(title, "the tensor has no elements", dark=dark)
+    matrix = array.reshape(fold(array.shape))
+    cells, block = largest_in_blocks(np.where(np.isfinite(matrix), matrix, np.nan), _CELLS)
+    scale = SymLog.fitting(cells[np.isfinite(cells) & (cells != 0)])
+    figure = go.Figure(_heatmap(cells, block, scale, "value", "value"))
+    broken = np.flatnonzero(~np.isfinite(matrix))
+    shown = matrix.ravel()[broken[:_MARKED]].tolist()
+    _add_symbols(figure, matrix, broken[:_MARKED], shown, list(map(number, shown)), len(shown))
+    _set_axes(figure, array.shape)
+    said = [f"{plain(site.dtype)}, {shape_text(array.shape)}"]
+    if words := _broken_words(matrix.ravel()[broken]).replace(" new", ""):
+        said.append(words)
+    if block != (1, 1):
+        said.append(f"a cell is the largest value among {block[0]} × {block[1]} elements")
+    if len(broken) > _MARKED:
+        said.append(f"the first {_MARKED:,} of them marked")
+    figure.update_layout(height=380, showlegend=False)
+    set_title(figure, title, DOT.join(said), dark=dark)
+    return figure
+
+
+def _set_axes(figure: go.Figure, shape: tuple[int, ...]) -> None:
+    rows, columns = _dimensions(shape)
+    figure.update_xaxes(title_text=columns, showgrid=False, mirror=True, showline=True)
+    figure.update_yaxes(
+        title_text=rows, autorange="reversed", showgrid=False, mirror=True, showline=True
+    )
 
 
 def _difference(whole: Values) -> np.ndarray:
@@ -90,7 +138,9 @@ def _difference(whole: Values) -> np.ndarray:
     return np.where(same, 0.0, difference)
 
 
-def _heatmap(cells: np.ndarray, block: tuple[int, int], scale: SymLog) -> go.Heatmap:
+def _heatmap(
+    cells: np.ndarray, block: tuple[int, int], scale: SymLog, what: str, title: str
+) -> go.Heatmap:
     shown = scale.forward(np.where(np.isfinite(cells), cells, 0.0))
     limit = float(np.abs(shown).max()) or 1.0
     far = float(np.nanmax(np.abs(np.where(np.isfinite(cells), cells, 0.0))))
@@ -103,12 +153,12 @@ def _heatmap(cells: np.ndarray, block: tuple[int, int], scale: SymLog) -> go.Hea
         zmin=-limit,
         zmax=limit,
         colorscale=SIGNED_SCALE,
-        hovertemplate="row %{y}, column %{x}<br>difference %{customdata:.4g}<extra></extra>",
+        hovertemplate=f"row %{{y}}, column %{{x}}<br>{what} %{{customdata:.4g}}<extra></extra>",
         colorbar={
             "tickvals": positions,
             "ticktext": labels,
             "tickfont": {"size": 11},
-            "title": {"text": "after - before", "side": "right", "font": {"size": 11}},
+            "title": {"text": title, "side": "right", "font": {"size": 11}},
             "thickness": 10,
             "outlinewidth": 0,
         },
@@ -127,19 +177,31 @@ def _add_marks(
     broken = np.flatnonzero(~np.isfinite(matrix))[:_MARKED].tolist()
     rings = kept if injection.changed <= len(kept) else {}
     flat = np.asarray([*broken, *(n for n in rings if n not in set(broken))], dtype=np.int64)
-    rows, columns = np.divmod(flat, max(matrix.shape[1], 1))
-    values = after[flat].tolist()
+    struck = after[flat].tolist()
     texts = [
         element_text(kept[n], dtype) if n in kept else f"after {number(value)}"
-        for n, value in zip(flat.tolist(), values)
+        for n, value in zip(flat.tolist(), struck)
     ]
-    colours = [OPPOSITE if value == -np.inf else FAULTY for value in values]
+    _add_symbols(figure, matrix, flat, struck, texts, len(broken))
+
+
+def _add_symbols(
+    figure: go.Figure,
+    matrix: np.ndarray,
+    flat: np.ndarray,
+    shown: Sequence[float],
+    texts: Sequence[str],
+    broken: int,
+) -> None:
+    """Marks at flat places of a matrix; the first of them, so many, are not finite."""
+    rows, columns = np.divmod(flat, max(matrix.shape[1], 1))
+    colours = [OPPOSITE if value == -np.inf else FAULTY for value in shown]
     figure.add_scatter(
         x=columns,
         y=rows,
         mode="markers",
         marker={
-            "symbol": [_symbol(value, n < len(broken)) for n, value in enumerate(values)],
+            "symbol": [_symbol(value, n < broken) for n, value in enumerate(shown)],
             "size": 10,
             "color": colours,
             "line": {"width": 1.5, "color": colours},

@@ -56,7 +56,7 @@ def gradients(comparison: Comparison, *, dark: bool = False) -> go.Figure:
     figure.add_bar(**_bars([pairs[n][2] for n in kept], _KINDS[1], low, high))
     powers = np.arange(low, high + 1, max(1, round((high - low) / 6)))
     figure.update_xaxes(
-        title_text="relative L2 from golden",
+        title_text="relative L2",
         tickvals=powers,
         ticktext=[tick_label(10.0**p) for p in powers],
         range=[low, high + 0.22 * (high - low)],
