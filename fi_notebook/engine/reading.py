@@ -40,7 +40,7 @@ from fi_notebook.engine.intercept import Call, Interceptor, Observer, Watch
 from fi_notebook.engine.operators import composed, near_operators
 from fi_notebook.engine.outputs import Output, outputs
 from fi_notebook.engine.stats import read_back, summary
-from fi_notebook.engine.storages import local_part
+from fi_notebook.engine.storages import is_readable, local_part
 from fi_notebook.engine.stored import (
     BEFORE_FORWARD,
     check_stored,
@@ -55,6 +55,9 @@ __all__ = ["MOST_SITES", "Choice", "LeanMode", "Reader", "Reading"]
 
 MOST_SITES = 256
 """How many sites a watch reads at most."""
+
+NOT_READ = "statistics are not taken of sparse, nested, quantized and meta tensors"
+"""Why a tensor that was met has no statistics."""
 
 Reading = tuple[Site, np.ndarray]
 """A site, and its statistics in one step in the order of ``STATISTICS``."""
@@ -252,8 +255,12 @@ class Reader:
                 return
             self._sites[key] = describe()
         if key not in self._found:
+            tensor = local_part(tensor)
             with torch.no_grad():
-                self._found[key] = summary(local_part(tensor))
+                self._found[key] = summary(tensor)
+            if not is_readable(tensor):
+                site = str(self._sites[key])
+                self.notes[site] = f"{site} was not read: {NOT_READ}"
 
     # stored tensors
 
