@@ -7,6 +7,7 @@ replayed) is refused; what the golden run merely did not make is a warning.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 import numpy as np
 from torch import nn
@@ -206,7 +207,7 @@ def check_fault(fault: Fault, golden: Trace) -> str:
         )
     flags = [_flags(golden, site) for site in sites]
     _check_needs(fault, sites, flags)
-    _check_views(fault, sites, flags)
+    _check_views(fault, sites, flags, golden)
     return _check_tensors(fault, sites) or _unchecked(golden, sites)
 
 
@@ -260,8 +261,13 @@ def unmet(model: str, op: str, flags: int) -> str:
     return ""
 
 
-def _check_views(fault: Fault, sites: Sequence[Site], flags: Sequence[int]) -> None:
+def _check_views(fault: Fault, sites: Sequence[Site], flags: Sequence[int], golden: Trace) -> None:
     if fault.scope == "storage":
+        if fault.steps.last == 0 and all(_is_expanded(golden, site) for site in sites):
+            raise FaultError(
+                f"{sites[0]} gives each element of its input several times, and they share memory: "
+                "one write would change several. Arm with scope='value', or strike the input"
+            )
         return
     for site, flag in zip(sites, flags, strict=True):
         if flag & _UNSAFE and flag & _VIEW:
@@ -269,6 +275,14 @@ def _check_views(fault: Fault, sites: Sequence[Site], flags: Sequence[int]) -> N
                 f"{site} is a view whose memory is written later in the step; a copy of it "
                 "would miss that write. Arm with scope='storage' to strike the memory itself"
             )
+
+
+def _is_expanded(golden: Trace, site: Site) -> bool:
+    """Whether a site is known to be a view with more elements than what it is of."""
+    call = _call_of(golden, site)
+    rows = golden.input_sites[slice(*golden.input_offsets[call : call + 2])]
+    made = [golden.site(int(row)).shape for row in rows if row >= 0]
+    return site.op == "expand" and any(prod(shape) < prod(site.shape) for shape in made)
 
 
 def _check_tensors(fault: Fault, sites: Sequence[Site]) -> str:
