@@ -316,6 +316,8 @@ def test_a_struck_recompute_changes_the_gradient_and_raises_nothing() -> None:
 class Expanded(nn.Module):
     """A mean, whose gradient is expanded, of a weight and of a buffer that is expanded too."""
 
+    b: Tensor
+
     def __init__(self) -> None:
         super().__init__()
         self.W = nn.Parameter(torch.ones(3))
