@@ -24,7 +24,7 @@ from fi_notebook.engine.collectives import is_collective, qualified_operator
 from fi_notebook.engine.intercept import OPTIMIZER
 from fi_notebook.engine.modules import ModuleTable
 from fi_notebook.engine.operators import composed
-from fi_notebook.engine.stored import BEFORE_FORWARD, check_stored
+from fi_notebook.engine.stored_tensors import BEFORE_FORWARD, check_stored
 from fi_notebook.errors import FaultError, did_you_mean
 
 __all__ = [

@@ -41,7 +41,7 @@ from fi_notebook.engine.operators import composed, near_operators
 from fi_notebook.engine.outputs import Output, outputs
 from fi_notebook.engine.stats import read_back, summary
 from fi_notebook.engine.storages import is_readable, local_part
-from fi_notebook.engine.stored import (
+from fi_notebook.engine.stored_tensors import (
     BEFORE_FORWARD,
     check_stored,
     model_tensors,
@@ -115,6 +115,7 @@ class _Aim:
         self.op = qualified_operator(choice.target.op) if choice.target.kind == "call" else ""
         self.reached, self.chose = 0, False
         self._where = ModuleFilter(choice.modules, watch)
+        self._every_name = watch.parameters.every_name
         self._phases = frozenset(PHASES.index(phase) for phase in choice.phases or PHASES)
 
     def at(self, call: Call) -> bool:
@@ -138,8 +139,9 @@ class _Aim:
     def names(self, name: str, module: str) -> bool:
         """Whether it chooses a stored tensor of its kind."""
         modules = self.choice.modules
-        within = modules is None or any(module_matches(m, (module, name)) for m in modules)
-        return within and fnmatchcase(name, self.choice.target.op)
+        names = self._every_name(name)
+        within = modules is None or any(module_matches(m, (module, *names)) for m in modules)
+        return within and any(fnmatchcase(each, self.choice.target.op) for each in names)
 
     def reason(self) -> str:
         """Why it never chose anything, in one plain clause."""
