@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from fi_notebook.analysis.effects import assign_effects, growths
 from fi_notebook.analysis.incidental import count_as_equal
 from fi_notebook.analysis.mechanisms import assign_mechanisms
 from fi_notebook.analysis.statistics import judge_statistics
+from fi_notebook.analysis.unread import count_as_differing
 from fi_notebook.analysis.words import four_digits, several
 from fi_notebook.core.run import (
     COMPARISON_COLUMNS,
@@ -181,9 +183,11 @@ def build(
     measured = ~np.isnan(known[0].astype(np.float64)) if known else None
     columns = judge_statistics(golden, faulty, alignment, tolerance, measured)
     _take_measures(columns, measures, faulty)
-    columns["effect"] = assign_effects(faulty, columns, growth=growth, struck=struck)
+    assumed = count_as_differing(faulty, columns, struck)
+    effects = partial(assign_effects, faulty, columns, growth=growth, struck=struck)
+    columns["effect"] = effects(assumed=assumed)
     if struck is not None and count_as_equal(faulty, columns, struck):
-        columns["effect"] = assign_effects(faulty, columns, growth=growth, struck=struck)
+        columns["effect"] = effects(assumed=assumed)
     columns["growth"] = growths(faulty, columns)
     columns["mechanism"] = assign_mechanisms(faulty, columns, evidence)
     return Comparison(

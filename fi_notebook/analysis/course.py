@@ -110,11 +110,12 @@ def follow(
     with np.errstate(invalid="ignore", divide="ignore"):
         excess = np.diff(losses, axis=1)[:, 0] / np.maximum(scale, floor)
         of_mean = scale < floor
-    excess = np.nan_to_num(excess, nan=0.0, posinf=np.inf, neginf=-np.inf)
     lead = np.concatenate([np.zeros(max(sudden, 1)), excess])  # before the strike: no excess
     reach = range(1, max(sudden, 1) + 1)
-    rises = [excess - lead[len(lead) - len(excess) - k : len(lead) - k] for k in reach]
-    rise = np.max(rises, axis=0) if len(excess) else np.zeros(1)
+    with np.errstate(invalid="ignore"):
+        rises = [excess - lead[len(lead) - len(excess) - k : len(lead) - k] for k in reach]
+    rise = np.max(_known(np.asarray(rises)), axis=0) if len(excess) else np.zeros(1)
+    excess = _known(excess)
     last = max(1, ceil(final * len(excess)))
     tail = excess[-last:] if len(excess) else np.zeros(1)
     steps = np.asarray([f.step for _, f in both], dtype=np.int64)
@@ -128,6 +129,11 @@ def follow(
         tail=last,
         distance=_distance(both),
     )
+
+
+def _known(excess: np.ndarray) -> np.ndarray:
+    """The excess, or its rise, where both losses are numbers; else 0."""
+    return np.nan_to_num(excess, nan=0.0, posinf=np.inf, neginf=-np.inf)
 
 
 def _distance(both: Sequence[tuple[StepRecord, StepRecord]]) -> float:

@@ -10,7 +10,8 @@ distance over the finite elements second; the worst input counts. Where one of t
 was not measured on all of its elements (a sample estimates, statistics give a lower
 bound), the error counts as passed on, and its growth is not known; an output of which
 nothing is known (memory that was never written) counts as equal. Inputs are known by
-the site that made them; a parameter or a batch has none and counts as equal. A call
+the site that made them; a parameter or a batch has none and counts as equal. What
+nobody could read (a sparse tensor) differs where its inputs do (`analysis.unread`). A call
 that reads only the shape of its inputs (`SHAPE_ONLY`) neither masks nor passes on.
 
 Limits: a difference that enters through what no site made (a weight changed in an
@@ -62,6 +63,7 @@ def assign_effects(
     *,
     growth: float = 2.0,
     struck: np.ndarray | None = None,
+    assumed: np.ndarray | None = None,
 ) -> np.ndarray:
     """Name what each call did to the error.
 
@@ -72,6 +74,8 @@ def assign_effects(
             *amplified*, or smaller to be *attenuated*.
         struck: Whether a fault struck each site row of the faulty trace: what differs there
             is *introduced*, whatever its inputs; None where that is not known.
+        assumed: Rows that count as differing though nobody read them: what they lead to is
+            not *masked*; None where there are none.
 
     Returns:
         One index into `EFFECTS` per row.
@@ -89,13 +93,14 @@ def assign_effects(
     seen = ~np.isnan(columns["relative_l2"][made])
     unknown = differs & ~(seen & columns["exact"][made])
     measures = {"differs": differs, "bad": bad, "distance": distance, "unknown": unknown}
+    measures["read"] = differs if assumed is None else differs & ~assumed[made]
     into = {name: worst_input(faulty, rows, values)[call] for name, values in measures.items()}
     known = ~unknown & (into["unknown"] == 0)
     larger = _exceeds(bad, distance, into["bad"], into["distance"], growth)
     smaller = _exceeds(into["bad"], into["distance"], bad, distance, growth)
     reached = into["differs"] > 0
     begins = ~reached if struck is None else ~reached | struck[rows]
-    maskable = reached & seen & ~_reads_shapes(faulty)[call]
+    maskable = (into["read"] > 0) & seen & ~_reads_shapes(faulty)[call]
     effect = np.full(len(made), _STRUCTURAL, dtype=np.uint8)
     effect[made] = np.select(
         [~differs & ~maskable, ~differs, begins, known & larger, known & smaller],

@@ -13,11 +13,12 @@ from math import inf, isnan
 
 from fi_notebook.analysis.course import Course, follow, pairs, relative
 from fi_notebook.analysis.findings import hidden_damage
+from fi_notebook.analysis.nonfinite import golden_words
 from fi_notebook.analysis.tolerance import Tolerance
 from fi_notebook.analysis.words import several
 from fi_notebook.core.fault import FaultPlan
 from fi_notebook.core.injection import Injection, NotInjected
-from fi_notebook.core.run import Comparison, Difference, StepRecord
+from fi_notebook.core.run import NO_LOSS, Comparison, Difference, StepRecord
 from fi_notebook.core.words import counted, spoken
 
 __all__ = ["Evidence", "differences", "distances", "step_distances"]
@@ -112,8 +113,14 @@ class Evidence:
 
     @cached_property
     def hidden(self) -> str:
-        """Damage that loss and weights do not show, as further clauses of a sentence."""
-        return "".join(f"; {text}" for text in hidden_damage(self.comparison))
+        """What loss and weights do not show, as further clauses of a sentence.
+
+        Damage, and NaN or Inf that the golden run holds itself.
+        """
+        has_loss = self.comparison.loss.note != NO_LOSS
+        golden = golden_words(pairs(self.golden, self.faulty), has_loss=has_loss)
+        texts = (*hidden_damage(self.comparison), golden)
+        return "".join(f"; {text}" for text in texts if text)
 
     @property
     def moved(self) -> bool:

@@ -243,10 +243,10 @@ def _mechanism(
     faulty: Trace, columns: dict[str, np.ndarray], position: np.ndarray, site: int, seen: Evidence
 ) -> str:
     call = int(faulty.site_columns["call"][site])
-    if seen & Evidence.NONFINITE:
-        return "already NaN or Inf"
     if faulty.calls["flags"][call] & _VIEW:
         return "selection"
+    if seen & Evidence.NONFINITE:
+        return "already NaN or Inf"
     op = faulty.tables.ops[faulty.calls["op"][call]]
     rule = _RULES.get(op) or _RULES.get(op.removesuffix("_"))
     return rule(_case(faulty, columns, position, site, seen)) if rule else "unknown"

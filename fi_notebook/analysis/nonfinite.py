@@ -2,8 +2,9 @@
 
     (3, 'the loss became NaN (2.303 in the golden run)')
 
-*New* means that the golden run is finite there. Which places count is the NaN policy
-of a `Tolerance`.
+*New* means that the golden run is finite there; what it holds in an earlier step than the
+faulty run was put off by the fault, not made by it. Which places count is the NaN policy of a
+`Tolerance`.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from fi_notebook.analysis.words import four_digits, several
 from fi_notebook.core.run import Comparison, Difference, StepRecord
 from fi_notebook.core.words import agreed, among, counted, spoken
 
-__all__ = ["first_nonfinite"]
+__all__ = ["first_nonfinite", "golden_words"]
 
 _TENSORS = {
     "gradients": "compared",
@@ -59,12 +60,42 @@ def first_nonfinite(
     if "loss" in places and _is_new(loss.golden, loss.faulty):
         _add(shown, compared, _became(loss.name, loss.golden, loss.faulty))
     for place, step in _TENSORS.items():
-        if place in places:
+        if place in places and not _put_off(steps, _RECORDED.get(place, "")):
             text = _tensors(spoken(place), getattr(comparison, place))
             _add(shown, compared if step == "compared" else updated, text)
     if "calls" in places:
         _add(shown, compared, _calls(comparison))
     return next(((step, several(shown[step])) for step in sorted(shown) if shown[step]), None)
+
+
+def golden_words(steps: Sequence[tuple[StepRecord, StepRecord]], *, has_loss: bool = True) -> str:
+    """What the golden run holds of NaN and Inf itself, as a clause; ``""`` where nothing.
+
+    Args:
+        steps: Golden and faulty record of each step.
+        has_loss: Whether the steps have a loss, so that one that is NaN is NaN.
+    """
+    names = [name for name in _RECORDED.values() if has_loss or name != "loss"]
+    first = next(((g, bad) for g, _ in steps if (bad := _bad(g, names))), None)
+    if first is None:
+        return ""
+    golden, bad = first
+    held = ", ".join(f"{spoken(name)} {four_digits(getattr(golden, name))}" for name in bad)
+    gone = "" if any(_bad(f, names) for _, f in steps) else ", and the faulty run holds none"
+    return f"the golden run itself holds NaN or Inf in step {golden.step} ({held}){gone}"
+
+
+def _bad(record: StepRecord, names: Sequence[str]) -> list[str]:
+    return [name for name in names if not isfinite(getattr(record, name))]
+
+
+def _put_off(steps: Sequence[tuple[StepRecord, StepRecord]], name: str) -> bool:
+    """Whether the golden run is not finite in an earlier step than the faulty run is."""
+    flags = [[bool(_bad(record, [name])) for record in both] for both in steps if name]
+    golden, faulty = ([step[run] for step in flags] for run in (0, 1))
+    return True in golden and golden.index(True) < (
+        faulty.index(True) if True in faulty else len(faulty)
+    )
 
 
 def _add(shown: dict[int, list[str]], step: int, text: str) -> None:

@@ -135,7 +135,7 @@ def _relative(
 
 
 def _more(before: np.ndarray, after: np.ndarray) -> np.ndarray:
-    return np.where((before < 0) | (after < 0), 0, np.maximum(after - before, 0))
+    return np.where((before < 0) | (after < 0), -1, np.maximum(after - before, 0))
 
 
 def _numel(trace: Trace, rows: np.ndarray) -> np.ndarray:

@@ -8,7 +8,7 @@ places.sites(rows)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import cached_property
 from math import prod
@@ -33,12 +33,19 @@ class Places:
     Args:
         trace: The golden run.
         stored: Stored tensors, as sites.
+        names: Every name of those that have several, by the first.
     """
 
-    def __init__(self, trace: Trace, stored: Sequence[Site] = ()) -> None:
+    def __init__(
+        self,
+        trace: Trace,
+        stored: Sequence[Site] = (),
+        names: Mapping[str, Sequence[str]] | None = None,
+    ) -> None:
         """Number the stored tensors after the sites of the trace."""
         self.trace = trace
         self._stored = list(stored)
+        self._names = {site.op: (names or {}).get(site.op, (site.op,)) for site in self._stored}
         self._rows = {str(site): len(trace) + n for n, site in enumerate(self._stored)}
 
     def row(self, site: Site | str) -> int:
@@ -79,9 +86,9 @@ class Places:
                 "param:, buffer: or grad: and a name"
             )
         kind = [site for site in self._stored if site.kind == target.kind]
-        found = [site for site in kind if fnmatchcase(site.op, target.op)]
+        found = [s for s in kind if any(fnmatchcase(n, target.op) for n in self._names[s.op])]
         if not found:
-            near = did_you_mean(target.op, [site.op for site in kind])
+            near = did_you_mean(target.op, [n for site in kind for n in self._names[site.op]])
             raise CampaignError(f"no {target.kind} {target.op!r}{near}")
         return [self.row(site) for site in found]
 

@@ -36,8 +36,9 @@ from fi_notebook.core.fault import Fault
 from fi_notebook.core.run import Run
 from fi_notebook.core.site import Site
 from fi_notebook.core.trace import Trace
+from fi_notebook.engine.parameters import every_name
 from fi_notebook.engine.settled import Settled
-from fi_notebook.engine.stored import stored_sites
+from fi_notebook.engine.stored_tensors import stored_sites
 from fi_notebook.session import Session, SessionCancelled
 from fi_notebook.session.sliced import OTHER_CALLS, LeanRun
 from fi_notebook.session.trials import Trials
@@ -195,7 +196,8 @@ class Bench:
                 self.trials = self._trials()
         self._sites: dict[str, Site] = {}
         trace = self.trials.trace
-        self.places = Places(trace, stored_sites(self.session.model))
+        model = self.session.model
+        self.places = Places(trace, stored_sites(model), every_name(model))
         keys = ("torch", "python", "machine", "deterministic")
         self.environment = {key: trace.info.get(key) for key in keys} | {
             "threads": self._threads,

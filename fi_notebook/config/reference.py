@@ -41,7 +41,14 @@ A target is an operator (`addmm`: every call), a call (`addmm*3`: every output),
 (`addmm*3:0`), one tensor of a list (`_foreach_add_*1:0[3]`), an overload (`add.Tensor*2`),
 another namespace (`c10d::allreduce_*1`), a call that takes no number of the step
 (`other/mul*1`), or a stored tensor: `param:`, `buffer:`, `grad:` or `state:` and its name,
-which may be a glob.
+which may be a glob; a parameter with several names, as where weights are tied, has them all.
+
+A step begins at the first training forward after an optimizer of the model stepped or its
+gradients were cleared. So an iteration with two updates (a GAN in one module, SAM, PPO) is two
+steps: number them so, or give `micro_batch_per_step=` how many training forwards an iteration
+makes, each call of a part counted; those without gradients or in evaluation mode are none. A
+forward with gradients that is not trained on, as one that makes lazy parameters, is a step too:
+make it before, or under `torch.no_grad()`.
 
 A step of a training loop begins at the first training forward after an optimizer of the model has
 stepped, or `zero_grad` was called. Gradients that are cleared by hand (`p.grad = None`,

@@ -21,7 +21,7 @@ class Evidence(IntFlag):
     Those from ``ZERO`` on speak of every place where an input changed.
     """
 
-    SEEN = 1  # the values of every input that differs were at hand
+    SEEN = 1  # the values of every input that differs were at hand, and tell
     FIRST = 2  # the first tensor among the arguments differs
     OTHERS = 4  # another tensor among the arguments differs
     ZERO = 8  # the output is 0 there

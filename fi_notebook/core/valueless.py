@@ -2,13 +2,14 @@
 
     "empty_like" in UNWRITTEN       it gives memory as it finds it
     "zeros_like" in MADE_LIKE       what it makes depends on the shape of its input alone
+    3 in WORKSPACES["_cudnn_rnn"]   that output is a kernel's own memory
 
 Every other list of such operators is made from these two, with what is its own beside them.
 """
 
 from __future__ import annotations
 
-__all__ = ["MADE_LIKE", "UNWRITTEN"]
+__all__ = ["MADE_LIKE", "UNWRITTEN", "WORKSPACES"]
 
 UNWRITTEN = frozenset(
     {
@@ -40,3 +41,12 @@ MADE_LIKE = frozenset(
     }
 )
 """Operators that make a tensor of another one's kind and never read its values."""
+
+WORKSPACES = {
+    "mkldnn_rnn_layer": (3,),
+    "_cudnn_rnn": (3,),
+    "miopen_rnn": (3,),
+    "cudnn_batch_norm": (3,),
+    "_batch_norm_with_update": (3,),
+}
+"""Outputs that are a kernel's own memory: no values, and not the same twice."""

@@ -59,8 +59,8 @@ class Series:
 
     @property
     def nonfinite(self) -> np.ndarray:
-        """How many elements were NaN or infinite, step by step."""
-        return np.asarray(np.nan_to_num(self.values[:, _NONFINITE]).sum(axis=1))
+        """How many elements were NaN or infinite, step by step; NaN where none was read."""
+        return np.asarray(self.values[:, _NONFINITE].sum(axis=1))
 
 
 @dataclass(frozen=True, slots=True)

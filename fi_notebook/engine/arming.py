@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
+from math import prod
 
 import numpy as np
 from torch import nn
@@ -26,7 +27,7 @@ from fi_notebook.engine.collectives import is_collective, qualified_operator
 from fi_notebook.engine.intercept import OPTIMIZER
 from fi_notebook.engine.modules import ModuleTable
 from fi_notebook.engine.operators import composed
-from fi_notebook.engine.stored import BEFORE_FORWARD, check_stored
+from fi_notebook.engine.stored_tensors import BEFORE_FORWARD, check_stored
 from fi_notebook.errors import FaultError, did_you_mean
 from fi_notebook.faults.bits import dtype_name
 
@@ -209,7 +210,7 @@ def check_fault(fault: Fault, golden: Trace) -> str:
         return golden.missing(fault.target) or _unfit(fault, golden)
     flags = [_flags(golden, site) for site in sites]
     _check_needs(fault, sites, flags)
-    _check_views(fault, sites, flags)
+    _check_views(fault, sites, flags, golden)
     return _misfit(fault, sites) or _unchecked(golden, sites)
 
 
@@ -310,8 +311,13 @@ def unmet(model: str, op: str, flags: int) -> str:
     return ""
 
 
-def _check_views(fault: Fault, sites: Sequence[Site], flags: Sequence[int]) -> None:
+def _check_views(fault: Fault, sites: Sequence[Site], flags: Sequence[int], golden: Trace) -> None:
     if fault.scope == "storage":
+        if fault.steps.last == 0 and all(_is_expanded(golden, site) for site in sites):
+            raise FaultError(
+                f"{sites[0]} gives each element of its input several times, and they share memory: "
+                "one write would change several. Arm with scope='value', or strike the input"
+            )
         return
     for site, flag in zip(sites, flags, strict=True):
         if flag & _UNSAFE and flag & _VIEW:
@@ -319,6 +325,14 @@ def _check_views(fault: Fault, sites: Sequence[Site], flags: Sequence[int]) -> N
                 f"{site} is a view whose memory is written later in the step; a copy of it "
                 "would miss that write. Arm with scope='storage' to strike the memory itself"
             )
+
+
+def _is_expanded(golden: Trace, site: Site) -> bool:
+    """Whether a site is known to be a view with more elements than what it is of."""
+    call = _call_of(golden, site)
+    rows = golden.input_sites[slice(*golden.input_offsets[call : call + 2])]
+    made = [golden.site(int(row)).shape for row in rows if row >= 0]
+    return site.op == "expand" and any(prod(shape) < prod(site.shape) for shape in made)
 
 
 def _misfit(fault: Fault, sites: Sequence[Site]) -> str:

@@ -236,6 +236,8 @@ class Striker:
         """
         try:
             _refuse_unreadable(tensor, aim.fault.model)
+            if not copied:
+                _refuse_shared(tensor, aim.fault.model)
             with torch.no_grad():
                 corruption = corrupt()
         except FaultError as error:
@@ -359,6 +361,15 @@ def site_of(call: Call, output: Output, watch: Watch) -> Site:
 def _refuse_unreadable(tensor: torch.Tensor, name: str) -> None:
     if reason := faults.unreadable(tensor):
         raise FaultError(f"{name} cannot strike this tensor: {reason}")
+
+
+def _refuse_shared(tensor: torch.Tensor, name: str) -> None:
+    if faults.overlaps(tensor):
+        raise FaultError(
+            f"{name} cannot strike the memory of this tensor: its elements share it (strides "
+            f"{tensor.stride()}, as after expand()), so that one write would change several; "
+            "strike a view with scope='value', or the tensor that it is of"
+        )
 
 
 def _kind(call: Call, output: Output) -> str:

@@ -27,6 +27,7 @@ from fi_notebook.engine.storages import (
     address_of,
     is_dense,
     is_plain,
+    memory_of,
     shape_of,
     storage_of,
 )
@@ -90,11 +91,11 @@ class Makers:
         self._known: StorageMap[_History] = StorageMap()
         for tensor in stored:
             if not is_lazy(tensor):
-                self._known.set(tensor, _History(ours=True))
+                self._known.set(memory_of(tensor), _History(ours=True))
 
     def of(self, tensor: torch.Tensor) -> tuple[int, ...]:
         """Rows of the sites that made a tensor; none for a parameter or a batch."""
-        history = self._known.get(tensor)
+        history = self._known.get(memory_of(tensor))
         if history is None or is_lazy(tensor):  # a lazy one has no shape yet
             return ()
         row = history.views.get(_geometry(tensor)) if history.views else None
@@ -137,17 +138,17 @@ class Makers:
 
     def wrote(self, tensor: torch.Tensor) -> None:
         """A call wrote a tensor that it does not give."""
-        history = self._known.get(tensor)
+        history = self._known.get(memory_of(tensor))
         if history is not None:
             history.sights.clear()
 
     def note(self, output: Output, row: int) -> None:
         """A call made an output at a site row."""
         tensor = output.tensor
-        history = None if output.kind == FUNCTIONAL else self._known.get(tensor)
+        history = None if output.kind == FUNCTIONAL else self._known.get(memory_of(tensor))
         if history is None:
             history = _History(ours=output.kind == FUNCTIONAL)
-            self._known.set(tensor, history)
+            self._known.set(memory_of(tensor), history)
         if output.kind == VIEW:
             history.views[_geometry(tensor)] = row
             return

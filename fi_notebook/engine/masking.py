@@ -45,6 +45,13 @@ _FACTORS: dict[str, dict[int, int]] = {
 }
 """For a tensor that changed, by position, the one whose zeros hide it, element by element."""
 
+_MIXING = """
+mv addmv dot convolution convolution_backward avg_pool2d avg_pool3d _adaptive_avg_pool2d sum
+mean var std norm linalg_vector_norm _foreach_norm logsumexp cumsum mse_loss
+"""
+_MIXES = frozenset(_MIXING.split())
+"""Operators of whose output any element may depend on any element of an input."""
+
 _EVEN = "abs square pow cos cosh mul addcmul mse_loss norm linalg_vector_norm _foreach_norm"
 _DROPS_SIGNS = frozenset(_EVEN.split())
 
@@ -125,8 +132,8 @@ def evidence(call: Call, made: Sequence[Output], reads: Sequence[Read]) -> Evide
     masks = [_mask(read, written) if read.differs else None for read in reads]
     if any(mask is None and read.differs for mask, read in zip(masks, reads, strict=True)):
         return found
-    found |= Evidence.SEEN | _outputs_there(masks, made[0].tensor if made else None)
     op = call.op.removesuffix("_")
+    found |= _outputs_there(op, masks, made)
     faulty = [read.tensor for read in reads]
     golden = [_whole(read) for read in reads]
     if op in _DROPS_SIGNS and _only_signs(op, golden, faulty):
@@ -144,7 +151,7 @@ def _made_again(
     faulty: Sequence[torch.Tensor],
 ) -> Evidence:
     """What is told by making the call once more, where nothing else tells."""
-    if found & (Evidence.FACTOR | Evidence.SIGN | Evidence.NONFINITE):
+    if found & (Evidence.FACTOR | Evidence.SIGN | Evidence.NONFINITE) or not found & Evidence.SEEN:
         return Evidence(0)
     first = None if found & Evidence.OTHERS else masks[0]
     if call.op in POOLS and first is not None and passes_over(call, faulty, first):
@@ -207,22 +214,48 @@ def _at(mask: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
     return values[mask]
 
 
-def _outputs_there(masks: Sequence[torch.Tensor | None], output: torch.Tensor | None) -> Evidence:
-    """What the output is where an input changed; nothing where shapes do not fit."""
+def _outputs_there(
+    op: str, masks: Sequence[torch.Tensor | None], made: Sequence[Output]
+) -> Evidence:
+    """What the output is where a change could show.
+
+    Beside others that are finite, one that is NaN or infinite does not say why they are as they
+    were: then the values do not count as seen.
+    """
+    output = made[0].tensor if made else None
     if output is None or output.is_complex() or output.layout != torch.strided:
-        return Evidence(0)
-    try:
-        there = [_at(mask, output) for mask in masks if mask is not None]
-    except RuntimeError:  # no shape that both could take
-        return Evidence(0)
-    values = wide(torch.cat(there)) if there else torch.zeros(0, device="cpu")
-    if not len(values) or any(v.numel() > output.numel() for v in there):
-        return Evidence(0)
+        return Evidence.SEEN
+    there = None if op in _MIXES else _reached(op, masks, output)
+    values = wide(output.reshape(-1) if there is None else output.detach()[there])
+    finite = torch.isfinite(values)
+    if bool(finite.all()):
+        return Evidence.SEEN if there is None else Evidence.SEEN | _limits(values)
+    return Evidence(0) if bool(finite.any()) else Evidence.SEEN | Evidence.NONFINITE
+
+
+def _limits(values: torch.Tensor) -> Evidence:
+    """Whether outputs, if there are any, are at a bound of a function."""
     found = Evidence(0)
-    if bool((values == 0).all()):
+    if len(values) and bool((values == 0).all()):
         found |= Evidence.ZERO
-    if bool(((values == 0) | (values.abs() == 1)).all()):
+    if len(values) and bool(((values == 0) | (values.abs() == 1)).all()):
         found |= Evidence.LIMIT
-    if not bool(torch.isfinite(values).any()):
-        found |= Evidence.NONFINITE
     return found
+
+
+def _reached(op: str, masks: Sequence[torch.Tensor | None], output: torch.Tensor) -> torch.Tensor:
+    """Which elements of the output a change could reach; none where shapes do not fit."""
+    reached = torch.zeros_like(output, dtype=torch.bool)
+    left, right = _PRODUCTS.get(op, (-1, -1))
+    for position, mask in enumerate(masks):
+        if mask is None:
+            continue
+        if position == left:  # a row of the left makes a row of the output
+            mask = mask.any(-1, keepdim=True)
+        elif position == right:
+            mask = mask.any(-2, keepdim=True)
+        try:
+            reached |= mask
+        except RuntimeError:
+            return torch.zeros_like(reached)
+    return reached

@@ -19,7 +19,6 @@ from fi_notebook.engine.collectives import COLLECTIVES, WAIT
 
 __all__ = [
     "MUTATES_ANYWAY",
-    "WORKSPACES",
     "Output",
     "Schema",
     "outputs",
@@ -45,15 +44,6 @@ MUTATES_ANYWAY = {
     ),
 }
 """Operators that write arguments although their schema does not say so."""
-
-WORKSPACES = {
-    "mkldnn_rnn_layer": (3,),
-    "_cudnn_rnn": (3,),
-    "miopen_rnn": (3,),
-    "cudnn_batch_norm": (3,),
-    "_batch_norm_with_update": (3,),
-}
-"""Outputs that are a kernel's own memory: no values, and not the same twice."""
 
 FUNCTIONAL, IN_PLACE, VIEW = "functional", "in place", "view"
 

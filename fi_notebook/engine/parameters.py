@@ -20,7 +20,7 @@ from fi_notebook.core.site import ALL_PARAMETERS
 from fi_notebook.engine.outputs import Output
 from fi_notebook.engine.storages import StorageMap, tensors_in
 
-__all__ = ["ParameterScope"]
+__all__ = ["ParameterScope", "every_name"]
 
 
 class ParameterScope:
@@ -34,6 +34,7 @@ class ParameterScope:
         """List the parameters; storages are looked up by `refresh`."""
         self.parameters = dict(model.named_parameters())
         self._names = {id(parameter): name for name, parameter in self.parameters.items()}
+        self._every_name = every_name(model)
         self._known: StorageMap[str] = StorageMap()
         self._inherited: StorageMap[str] = StorageMap()
         self._states = 0
@@ -43,6 +44,13 @@ class ParameterScope:
     def name(self, parameter: torch.Tensor | None) -> str:
         """Name of a parameter of the model, or ``""``."""
         return self._names.get(id(parameter), "")
+
+    def every_name(self, name: str) -> tuple[str, ...]:
+        """Every name of a parameter, a buffer, or what an optimizer keeps of a parameter."""
+        if name in self._every_name:
+            return self._every_name[name]
+        owner, dot, key = name.rpartition(".")
+        return tuple(f"{each}{dot}{key}" for each in self._every_name.get(owner, (owner,)))
 
     def begin_step(self) -> None:
         """Forget what results inherited in the step before."""
@@ -102,6 +110,15 @@ class ParameterScope:
         """Let a result belong to the parameter of its inputs."""
         if name and self.hands_down and not self.of(tensor):
             self._inherited.set(tensor, name)
+
+
+def every_name(model: nn.Module) -> dict[str, tuple[str, ...]]:
+    """Every name of each parameter and buffer, by the first: one that is tied has several."""
+    found: dict[int, list[str]] = {}
+    for named in (model.named_parameters, model.named_buffers):
+        for name, tensor in named(remove_duplicate=False):
+            found.setdefault(id(tensor), []).append(name)
+    return {names[0]: tuple(names) for names in found.values()}
 
 
 def _entries(optimizers: Sequence[Optimizer]) -> int:

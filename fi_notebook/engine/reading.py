@@ -42,8 +42,8 @@ from fi_notebook.engine.intercept import Call, Interceptor, Observer, Watch
 from fi_notebook.engine.operators import composed, near_operators
 from fi_notebook.engine.outputs import Output, outputs
 from fi_notebook.engine.stats import read_back, summary
-from fi_notebook.engine.storages import local_part
-from fi_notebook.engine.stored import (
+from fi_notebook.engine.storages import is_readable, local_part
+from fi_notebook.engine.stored_tensors import (
     BEFORE_FORWARD,
     check_stored,
     model_tensors,
@@ -57,6 +57,9 @@ __all__ = ["MOST_SITES", "Choice", "LeanMode", "Reader", "Reading"]
 
 MOST_SITES = 256
 """How many sites a watch reads at most."""
+
+NOT_READ = "statistics are not taken of sparse, nested, quantized and meta tensors"
+"""Why a tensor that was met has no statistics."""
 
 Reading = tuple[Site, np.ndarray]
 """A site, and its statistics in one step in the order of ``STATISTICS``."""
@@ -115,6 +118,7 @@ class _Aim:
         self.reached, self.chose = 0, False
         self._where = ModuleFilter(choice.modules, watch)
         self._considered = Considered(watch, self._where)
+        self._every_name = watch.parameters.every_name
         self._phases = frozenset(PHASES.index(phase) for phase in choice.phases or PHASES)
 
     def at(self, call: Call) -> bool:
@@ -141,8 +145,9 @@ class _Aim:
     def names(self, name: str, module: str) -> bool:
         """Whether it chooses a stored tensor of its kind."""
         modules = self.choice.modules
-        within = modules is None or any(module_matches(m, (module, name)) for m in modules)
-        return within and fnmatchcase(name, self.choice.target.op)
+        names = self._every_name(name)
+        within = modules is None or any(module_matches(m, (module, *names)) for m in modules)
+        return within and any(fnmatchcase(each, self.choice.target.op) for each in names)
 
     def reason(self) -> str:
         """Why it never chose anything, in one plain clause."""
@@ -260,8 +265,12 @@ class Reader:
                 return
             self._sites[key] = describe()
         if key not in self._found:
+            tensor = local_part(tensor)
             with torch.no_grad():
-                self._found[key] = summary(local_part(tensor))
+                self._found[key] = summary(tensor)
+            if not is_readable(tensor):
+                site = str(self._sites[key])
+                self.notes[site] = f"{site} was not read: {NOT_READ}"
 
     # stored tensors
 

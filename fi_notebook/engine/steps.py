@@ -10,7 +10,9 @@ shared wrapper that leaves with the last clock), and through an optimizer's step
 
 Limits: gradients that are cleared by hand (``p.grad = None``, ``p.grad.zero_()``) begin no step.
 A loop that does so and never steps an optimizer is one step, however long, unless it is given
-``micro_batch_per_step``, which is 1 without accumulation.
+``micro_batch_per_step``, which is 1 without accumulation. An iteration with several updates (a
+GAN in one module, SAM, PPO) is as many steps without it, and a forward that is not trained on is
+one where it is with gradients.
 """
 
 from __future__ import annotations
@@ -28,6 +30,8 @@ from torch.optim.optimizer import (
     register_optimizer_step_post_hook,
     register_optimizer_step_pre_hook,
 )
+
+from fi_notebook.core.words import counted
 
 __all__ = ["StepClock"]
 
@@ -75,7 +79,7 @@ class StepClock:
         self._due = True
         self.updated = False
         self._forwards = 0  # since an optimizer last stepped
-        self._warned = False
+        self._told: set[bool] = set()
         self._handles: list[Any] = []
         self.on_optimizer: Callable[[Optimizer], None] | None = None
         self.on_update: Callable[[Optimizer], None] | None = None
@@ -125,7 +129,7 @@ class StepClock:
         if self._stepping and not self._stepping[-1].closure:
             self._stepping.clear()  # it raised: only a closure runs the model within a step
         begins = self.due
-        self._warn_of_disagreement(begins)
+        self._tell_of_disagreement(begins)
         if begins:
             self.step += not self.one_step
             self.micro_batch = 0
@@ -146,24 +150,31 @@ class StepClock:
             self._due = True
         self._forwards = 0
 
-    def _warn_of_disagreement(self, begins: bool) -> None:
-        if self._warned or not self.begun or begins == self._due:
+    def _tell_of_disagreement(self, begins: bool) -> None:
+        """Say once where a step ends in the midst of an update, and once where it has several."""
+        if not self.begun or begins == self._due or begins in self._told:
             return
-        self._warned = True
-        made = self.micro_batch + 1
+        self._told.add(begins)
+        made, wanted = self.micro_batch + 1, self.micro_batch_per_step
         if self.one_step:
             logger.warning(
                 "the session's step trained more than once: a new step would begin at its "
                 "forward %d; give Injector micro_batch_per_step= the number of its forwards",
                 made + 1,
             )
-        elif self.micro_batch_per_step is not None:
+        elif begins:
             logger.warning(
-                "micro_batch_per_step=%d, but the gradients were %s after %d; going by %d",
-                self.micro_batch_per_step,
-                "not seen to be cleared" if begins else "cleared",
+                "micro_batch_per_step=%d, but the gradients were not seen to be cleared after %d; "
+                "going by %d",
+                wanted,
                 made,
-                self.micro_batch_per_step,
+                wanted,
+            )
+        else:
+            logger.info(
+                "micro_batch_per_step=%d: a step has several updates, the first after %s",
+                wanted,
+                counted(made, "forward"),
             )
 
     @property

@@ -21,6 +21,7 @@ __all__ = [
     "is_plain",
     "is_readable",
     "local_part",
+    "memory_of",
     "shape_of",
     "storage_of",
     "tensors_in",
@@ -29,6 +30,13 @@ __all__ = [
 T = TypeVar("T")
 
 _PACKED = {getattr(torch, "float4_e2m1fn_x2", None)}
+_SPARSE = {
+    torch.sparse_coo,
+    torch.sparse_csr,
+    torch.sparse_csc,
+    torch.sparse_bsr,
+    torch.sparse_bsc,
+}
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 _address: Callable[[torch.Tensor], int] = torch._C._storage_address  # type: ignore[attr-defined]  # not in its stubs; that of ``_cdata``
 
@@ -47,6 +55,13 @@ def storage_of(tensor: torch.Tensor) -> torch.UntypedStorage | None:
         return local_part(tensor).untyped_storage()
     except (NotImplementedError, RuntimeError, ValueError):
         return None
+
+
+def memory_of(tensor: torch.Tensor) -> torch.Tensor:
+    """The strided tensor whose memory stands for a tensor: the values of a sparse one."""
+    if tensor.layout == torch.strided or tensor.layout not in _SPARSE:
+        return tensor
+    return tensor._values() if tensor.layout == torch.sparse_coo else tensor.values()
 
 
 def is_dense(tensor: torch.Tensor) -> bool:

@@ -19,7 +19,7 @@ tell whether an element was written: NaN of NaN looks as if it was not, and is g
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
@@ -32,34 +32,25 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from fi_notebook import faults
 from fi_notebook.core.match import module_matches
-from fi_notebook.core.site import Site, Target
 from fi_notebook.engine.aim import Aim
 from fi_notebook.engine.intercept import OPTIMIZER, Call, Watch
 from fi_notebook.engine.outputs import schema_of, written
 from fi_notebook.engine.storages import address_of, local_part, tensors_in
+from fi_notebook.engine.stored_tensors import (
+    BEFORE_FORWARD,
+    model_tensors,
+    optimizer_tensors,
+    stored_site,
+)
 from fi_notebook.engine.world import speaker
-from fi_notebook.errors import SiteError, did_you_mean
-from fi_notebook.faults.bits import dtype_name
+from fi_notebook.errors import did_you_mean
 
 if TYPE_CHECKING:
     from fi_notebook.engine.inject import Striker
 
-__all__ = [
-    "BEFORE_FORWARD",
-    "StoredStriker",
-    "check_stored",
-    "model_tensors",
-    "optimizer_tensors",
-    "stored_names",
-    "stored_site",
-    "stored_sites",
-]
+__all__ = ["StoredStriker", "Transient"]
 
 logger = logging.getLogger("fi_notebook")
-
-BEFORE_FORWARD = ("param", "buffer")
-"""Stored tensors of the model, which are struck or read before the forward."""
-
 
 _BEFORE_UPDATE = ("grad", "state")
 _IN_PART = frozenset(
@@ -204,7 +195,7 @@ class StoredStriker:
                 found = list(optimizer_tensors(self._watch, optimizer, kind))
                 self._strike_all(aim, found)
                 if not aim.reached and aim.due(self._watch.clock.step):
-                    self._explain(aim, optimizer, [name for name, _, _ in found])
+                    self._explain(aim, optimizer, self._every_name(found))
 
     def _strike_all(self, aim: Aim, found: Iterable[tuple[str, str, torch.Tensor]]) -> None:
         step = self._watch.clock.step
@@ -215,18 +206,23 @@ class StoredStriker:
             self._struck = (step, set())
         with _disable_current_modes():
             for name, module, tensor in found:
-                if not fnmatchcase(name, aim.fault.target.op):
+                names = self._watch.parameters.every_name(name)
+                if not any(fnmatchcase(each, aim.fault.target.op) for each in names):
                     continue
-                if _in_modules(aim, module, name):
+                if _in_modules(aim, (module, *names)):
                     aim.reached += 1
                     self._strike(aim, name, module, local_part(tensor.detach()), step)
                 elif not aim.reached:
                     aim.refusal = f"{aim.fault.target.kind}:{name} is outside the fault's modules"
 
+    def _every_name(self, found: Iterable[tuple[str, str, torch.Tensor]]) -> list[str]:
+        every = self._watch.parameters.every_name
+        return [each for name, _, _ in found for each in every(name)]
+
     def _explain(self, aim: Aim, optimizer: Optimizer, found: list[str]) -> None:
         """Keep why an optimizer has no such tensor; a name that is wrong is told at once."""
         target, step, told = aim.fault.target, self._watch.clock.step, bool(aim.refusal)
-        parameters = [name for name, _, _ in optimizer_tensors(self._watch, optimizer, "param")]
+        parameters = self._every_name(optimizer_tensors(self._watch, optimizer, "param"))
         glob = any(character in target.op for character in "*?[")
         if not (glob or any(_is_of(target.op, name) for name in parameters)):
             return  # the parameter is another optimizer's
@@ -298,97 +294,12 @@ def _is_of(name: str, parameter: str) -> bool:
     return f"{name}.".startswith(f"{parameter}.")
 
 
-def _in_modules(aim: Aim, module: str, name: str) -> bool:
+def _in_modules(aim: Aim, names: Sequence[str]) -> bool:
     modules = aim.fault.modules
-    return modules is None or any(module_matches(pattern, (module, name)) for pattern in modules)
+    return modules is None or any(module_matches(pattern, names) for pattern in modules)
 
 
 def _write(corruption: faults.Corruption, tensor: torch.Tensor) -> None:
     """Write as if nobody had: a graph that saved the tensor does not notice."""
     with _unsafe_preserve_version_counter(tensor):
         corruption.write_into(tensor)
-
-
-def model_tensors(model: nn.Module, kind: str) -> Iterator[tuple[str, str, torch.Tensor]]:
-    """Name, module and tensor of every parameter (``param``) or ``buffer``."""
-    named = model.named_parameters() if kind == "param" else model.named_buffers()
-    for name, tensor in named:
-        yield name, name.rpartition(".")[0], tensor
-
-
-def optimizer_tensors(
-    watch: Watch, optimizer: Optimizer, kind: str
-) -> Iterator[tuple[str, str, torch.Tensor]]:
-    """Name, module and tensor of every ``param``, gradient (``grad``) or ``state`` it holds."""
-    for group in optimizer.param_groups:
-        for parameter in group["params"]:
-            name = watch.parameters.name(parameter)
-            if not name:
-                continue
-            module = name.rpartition(".")[0]
-            if kind == "param":
-                yield name, module, parameter
-                continue
-            if kind == "grad":
-                if parameter.grad is not None:
-                    yield name, module, parameter.grad
-                continue
-            state = optimizer.state.get(parameter)
-            for key, value in (state or {}).items() if isinstance(state, Mapping) else ():
-                if isinstance(value, torch.Tensor):
-                    yield f"{name}.{key}", module, value
-
-
-def stored_site(kind: str, name: str, module: str, tensor: torch.Tensor) -> Site:
-    """The site of a stored tensor, described."""
-    return Site(
-        op=name,
-        kind=kind,
-        phase="forward" if kind in BEFORE_FORWARD else "optimizer",
-        module=module,
-        parameter="" if kind == "buffer" else name,
-        dtype=dtype_name(tensor.dtype),
-        shape=tuple(tensor.shape),
-    )
-
-
-def stored_sites(model: nn.Module) -> list[Site]:
-    """Every parameter and buffer, then the gradient of every parameter, as sites."""
-    kinds = (("param", "param"), ("buffer", "buffer"), ("grad", "param"))
-    return [
-        stored_site(kind, name, module, local_part(tensor))
-        for kind, source in kinds
-        for name, module, tensor in model_tensors(model, source)
-    ]
-
-
-def stored_names(model: nn.Module, kind: str) -> list[str]:
-    """Every name that a target of this kind may have; for states, their parameters."""
-    named = model.named_buffers() if kind == "buffer" else model.named_parameters()
-    return [name for name, _ in named]
-
-
-def check_stored(target: Target, model: nn.Module) -> None:
-    """Refuse a stored tensor that a model cannot have.
-
-    Raises:
-        SiteError: Names the nearest there are.
-    """
-    kind, wanted = target.kind, target.op
-    names = stored_names(model, kind)
-    if not names:
-        raise SiteError(f"no {kind} {wanted!r}; the model has none")
-    if kind == "state" and wanted in names:
-        raise SiteError(
-            f"no state {wanted!r}: name what the optimizer keeps of it, such as "
-            f"'state:{wanted}.exp_avg' of Adam or 'state:{wanted}.momentum_buffer' of SGD"
-        )
-    if kind == "state":  # parameter.name; which names there are shows when it is stepped
-        if any(
-            fnmatchcase(wanted, f"{name}.*") or any(c in wanted for c in "*?[") for name in names
-        ):
-            return
-        names = [f"{name}.{wanted.rpartition('.')[2]}" for name in names]
-    elif any(fnmatchcase(name, wanted) for name in names):
-        return
-    raise SiteError(f"no {kind} {wanted!r}{did_you_mean(wanted, names)}")

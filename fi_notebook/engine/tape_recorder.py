@@ -18,11 +18,11 @@ from typing import Any
 import torch
 from torch.optim import Optimizer
 
-from fi_notebook.core.valueless import MADE_LIKE
+from fi_notebook.core.valueless import MADE_LIKE, WORKSPACES
 from fi_notebook.engine.collectives import is_collective
 from fi_notebook.engine.intercept import Call, Interceptor, Watch
 from fi_notebook.engine.losses import Roots, loss_of
-from fi_notebook.engine.outputs import WORKSPACES, outputs, written
+from fi_notebook.engine.outputs import outputs, written
 from fi_notebook.engine.replay import Gradients, Setup, observed
 from fi_notebook.engine.steps import StepClock
 from fi_notebook.engine.storages import StorageMap, is_dense, is_readable, storage_of, tensors_in

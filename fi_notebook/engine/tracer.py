@@ -24,6 +24,7 @@ import torch
 from fi_notebook.core.columns import Columns
 from fi_notebook.core.site import Site
 from fi_notebook.core.trace import CALL_COLUMNS, FLAGS, SITE_COLUMNS, Tables, Trace
+from fi_notebook.core.valueless import WORKSPACES
 from fi_notebook.engine.collectives import is_collective, is_final
 from fi_notebook.engine.intercept import FOLDED, OPTIMIZER, OTHER, Call, Watch
 from fi_notebook.engine.looks import Looks
@@ -33,7 +34,6 @@ from fi_notebook.engine.outputs import (
     FUNCTIONAL,
     IN_PLACE,
     VIEW,
-    WORKSPACES,
     Output,
     Schema,
     outputs_by,

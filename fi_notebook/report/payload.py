@@ -352,5 +352,6 @@ def _comparison_columns(comparison: Comparison) -> Columns:
         spread["error"][rows] = columns["relative_l2"][known]
     spread["effect"][rows] = columns["effect"][known]
     spread["changed"][rows] = np.minimum(columns["changed"][known], np.iinfo(np.int32).max)
-    spread["bad"][rows] = (columns["new_nan"] + columns["new_inf"])[known]
+    bad = np.maximum(columns["new_nan"], 0) + np.maximum(columns["new_inf"], 0)  # -1: not known
+    spread["bad"][rows] = bad[known]
     return spread

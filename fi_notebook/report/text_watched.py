@@ -77,7 +77,7 @@ def _row(name: str, series: Series, band: Band, statistic: str) -> tuple[str, ..
         _value(float(series.statistic(statistic)[-1])),
         _golden(band, step),
         "–" if left is None else f"{left:,}",
-        number(int(series.nonfinite[-1])),
+        _count(float(series.nonfinite[-1])),
     )
 
 
@@ -87,6 +87,11 @@ def _golden(band: Band, step: int) -> str:
         return "–"
     low, high = float(band.low[at[0]]), float(band.high[at[0]])
     return _value(low) if low == high or np.isnan(low) else f"{number(low)} to {number(high)}"
+
+
+def _count(count: float) -> str:
+    """How many elements; a dash where none was read."""
+    return "–" if np.isnan(count) else number(int(count))
 
 
 def _value(value: float) -> str:

@@ -73,18 +73,35 @@ def compare_steps(
         struck=_struck(faulty, other),
         **update_of(golden, faulty),
     )
-    said = _inexact_words(compared)
-    compared = replace(compared, notes=(*compared.notes, said)) if said else compared
+    said = (_unread_words(compared, measures), _inexact_words(compared, measures))
+    compared = replace(compared, notes=(*compared.notes, *filter(None, said)))
     if noise is None or noise.equal:
         return compared
     return _without_noise(compared, noise, margin, quiet)
 
 
-def _inexact_words(compared: Comparison) -> str:
-    """How many outputs differ of which the golden one was not kept whole."""
+def _inexact(compared: Comparison, measures: Mapping[str, np.ndarray], *, measured: bool) -> int:
+    """How many outputs differ by what was not found on all elements, measured or not."""
     columns = compared.columns
     both = (columns["golden"] >= 0) & (columns["faulty"] >= 0)
-    count = int((both & ~columns["equal"] & ~columns["exact"]).sum())
+    rows = columns["faulty"][both & ~columns["equal"] & ~columns["exact"]]
+    return int((np.isnan(measures["equal"][rows]) != measured).sum())
+
+
+def _unread_words(compared: Comparison, measures: Mapping[str, np.ndarray]) -> str:
+    """How many outputs are taken to differ."""
+    count = _inexact(compared, measures, measured=False)
+    if not count:
+        return ""
+    return (
+        f"{counted(count, 'site')} {agreed(count, 'hold')} what is not read (a sparse, nested or "
+        f"quantized tensor) and {agreed(count, 'count')} as differing because an input does"
+    )
+
+
+def _inexact_words(compared: Comparison, measures: Mapping[str, np.ndarray]) -> str:
+    """How many outputs differ of which the golden one was not kept whole."""
+    count = _inexact(compared, measures, measured=True)
     if not count:
         return ""
     return (

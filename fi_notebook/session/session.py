@@ -54,9 +54,12 @@ if TYPE_CHECKING:
     from fi_notebook.ui.watch import LiveWatch
     from fi_notebook.watching.watching import Sites
 
-__all__ = ["Session"]
+__all__ = ["MOST_RUNS", "Session"]
 
 logger = logging.getLogger("fi_notebook")
+
+MOST_RUNS = 10
+"""How many replays a session keeps: each holds a row of numbers for every site."""
 
 
 class Session(Planned):
@@ -75,6 +78,10 @@ class Session(Planned):
         detectors: Parameters of each detector that a replay tries, by name; by default
             every registered one with its own defaults.
         cell_name: Turns a frame's file name into the name of its notebook cell.
+
+    Attributes:
+        watched: The sites of ``watch``.
+        runs: The last `MOST_RUNS` replays; hold on to what ``replay`` gives to keep others.
 
     Raises:
         TypeError: An argument is not what it should be; says what it is.
@@ -206,6 +213,7 @@ class Session(Planned):
             )
             run = job.run(steps, evaluate)
         self.runs.append(run)
+        del self.runs[:-MOST_RUNS]
         self._events.tell("run", run=run)
         for missed in run.not_injected:
             if not missed.elsewhere:

@@ -111,7 +111,7 @@ class WatchView(anywidget.AnyWidget):
         for one in run.series.values():
             v = one.statistic(self.statistic)
             far = bool(v.min(initial=1) > 0 and v.max(initial=1) > 100 * v.min())
-            found.append((far, bool(np.isfinite(v).any()), bool(one.nonfinite.any())))
+            found.append((far, bool(np.isfinite(v).any()), bool((one.nonfinite > 0).any())))
         return found
 
     def _frame_of(

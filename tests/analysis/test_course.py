@@ -66,3 +66,10 @@ def test_pairs_are_the_steps_of_both() -> None:
     """The faulty run crashed after step 3; golden began at 2."""
     both = pairs(steps([1, 1, 1], first=2), steps([1, 1], first=2))
     assert [(g.step, f.step) for g, f in both] == [(2, 2), (3, 3)]
+
+
+def test_a_loss_that_nobody_can_compare_is_no_rise() -> None:
+    """Golden and faulty are NaN from step 1 on: from half of it to NaN is nothing."""
+    course = follow(steps([2, nan, nan]), steps([1, nan, nan]), 0)
+    assert course.excess.tolist() == [-0.5, 0, 0]
+    assert (course.rise, course.final) == (0, 0)

@@ -173,6 +173,33 @@ def test_a_nan_that_the_golden_run_has_too_is_not_new() -> None:
     assert case(golden_steps=steps([nan]), faulty_steps=steps([nan])).name == "changed"
 
 
+def test_a_nan_that_the_golden_run_has_earlier_is_not_blamed_on_the_fault() -> None:
+    """Golden weights are NaN from step 0 on, the faulty ones from step 1, in other elements."""
+    bad = replace(MOVED, new_nan=3)
+    compared = comparison(SPREAD, loss=CHANGED_LOSS, parameters=(bad,))
+    golden, faulty = steps([2.0] * 8, norms=[nan] * 8), steps([3.0] * 8, norms=[10] + [nan] * 7)
+    outcome = case(golden_steps=golden, faulty_steps=faulty, comparison=compared)
+    assert outcome.name == "slow_degrade"
+    assert outcome.reason.endswith(
+        "; the golden run itself holds NaN or Inf in step 0 (parameter norm NaN)"
+    )
+    both = case(golden_steps=golden, faulty_steps=golden, comparison=compared)
+    assert (both.name, both.step) == ("nan_delayed", 7)  # not later, and in more elements
+
+
+def test_that_the_golden_run_is_not_finite_is_said() -> None:
+    """Its gradients are NaN and those of the faulty run are not: the fault takes the NaN away."""
+    golden, faulty = steps([2.0]), steps([3.0])
+    golden = (replace(golden[0], gradient_norm=nan),)
+    compared = comparison(SPREAD, loss=CHANGED_LOSS, gradients=(MOVED,))
+    outcome = case(golden_steps=golden, faulty_steps=faulty, comparison=compared)
+    assert outcome.name == "changed"
+    assert outcome.reason.endswith(
+        "; the golden run itself holds NaN or Inf in step 0 (gradient norm NaN), and the faulty "
+        "run holds none"
+    )
+
+
 def test_masked_exact_names_the_last_call_that_differs() -> None:
     """relu*2:0 differs, everything after it and the update are bit-equal."""
     outcome = case(comparison=comparison({"relu*2:0": 0.01}))

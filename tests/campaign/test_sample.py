@@ -12,7 +12,7 @@ from fi_notebook.campaign.population import Population
 from fi_notebook.campaign.sample import check_sample, planned
 from fi_notebook.campaign.specs import FaultSpec
 from fi_notebook.core.trace import Trace
-from fi_notebook.engine.stored import stored_sites
+from fi_notebook.engine.stored_tensors import stored_sites
 from fi_notebook.errors import FaultError, SiteError
 from fi_notebook.session import Session
 from tests import models

@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+import fi_notebook as fi
 from fi_notebook import faults
 from fi_notebook.analysis.tolerance import Tolerance
 from fi_notebook.core.fault import Fault
@@ -182,6 +183,29 @@ def test_where_calls_are_judged_by_their_values_each_fault_is_replayed() -> None
     site = trials.trace.site(trials.trace.row("relu*1:0"))
     found = trials.run(Fault("f1", site.target, "nan", {}, {"index": 0}), site, 0)
     assert (found.way, found.outcome.name) == ("replay", "nan_immediate")
+
+
+@pytest.mark.parametrize(
+    ("forward", "why"),
+    [
+        (
+            lambda model, data: (model(data).to_sparse() * 2).sum(),
+            "a tensor of layout torch.sparse_coo has no plain memory",
+        ),
+        (
+            lambda model, data: torch.fft.irfft(torch.fft.rfft(model(data)).conj()).square().sum(),
+            "a tensor is conjugated or negated lazily",
+        ),
+    ],
+)
+def test_a_step_that_is_no_tape_says_why(
+    forward: Callable[[nn.Module, Tensor], Tensor], why: str
+) -> None:
+    """In a dry run, where every fault runs the whole step."""
+    session = sessions.small(forward)
+    session.trace()
+    campaign = fi.Campaign.of_subtree(session, "", faults=["bitflip"], n=2)
+    assert str(campaign.dry_run()).endswith(f"Every fault runs the whole step: {why}.")
 
 
 def test_several_bits_of_one_element_are_flipped_in_a_slice_too() -> None:

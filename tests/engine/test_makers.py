@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pytest
 import torch
 
 from fi_notebook.engine.makers import Makers
@@ -50,3 +51,15 @@ def test_of_very_many_partial_writes_the_last_are_known() -> None:
 def test_what_no_call_made_has_no_maker() -> None:
     """A parameter or a batch."""
     assert Makers().of(torch.zeros(3)) == ()
+
+
+@pytest.mark.filterwarnings("ignore:Sparse CS. tensor support is in beta:UserWarning")
+def test_a_sparse_tensor_is_known_by_its_values() -> None:
+    """It was made by the call that gave it, and its values by it as well."""
+    makers = Makers()
+    for row, layout in enumerate((torch.sparse_coo, torch.sparse_csr, torch.sparse_csc)):
+        sparse = torch.eye(3).to_sparse(layout=layout)
+        makers.note(Output(sparse, 0, None, FUNCTIONAL), row)
+        assert makers.of(sparse) == (row,)
+        values = sparse._values() if layout == torch.sparse_coo else sparse.values()
+        assert makers.of(values) == (row,)

@@ -93,6 +93,56 @@ def test_a_backward_is_told_by_its_slope(
     assert seen & ~LIMIT == (SEEN | OTHERS | expected) & ~LIMIT  # 1 is no limit of its own
 
 
+NAN = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("func", "golden", "faulty", "expected"),
+    [
+        (A.bmm.default, [[[[NAN, NAN, 1.0]]], [[[1.0] * 2] * 3]],
+         [[[0.0, NAN, 1.0]]], SEEN | FIRST | Evidence.NONFINITE),  # one row, another shape
+        (A.bmm.default, [[[[NAN, NAN, 1.0], [1.0] * 3]], [[[1.0] * 2] * 3]],
+         [[[0.0, NAN, 1.0], [1.0] * 3]], SEEN | FIRST | Evidence.NONFINITE),
+        (A.mm.default, [[[1.0, 1.0]], [[1.0, NAN], [1.0, NAN]]],
+         [[3.0, 1.0]], FIRST),  # of two columns one is NaN: the other is not told
+        (A.mv.default, [[[NAN, NAN], [1.0, 1.0]], [1.0, 1.0]], [[0.0, NAN], [1.0, 1.0]], FIRST),
+        (A.sum.default, [[NAN, NAN]], [0.0, NAN], SEEN | FIRST | Evidence.NONFINITE),
+    ],
+)  # fmt: skip
+def test_beside_nan_only_what_is_proven_is_said(
+    func: Any, golden: list[Any], faulty: Any, expected: Evidence
+) -> None:
+    """All that the change could reach is NaN, or the values tell nothing."""
+    seen = evidence_of(func, [torch.tensor(v) for v in golden], torch.tensor(faulty))
+    assert seen == expected
+
+
+def evidence_of(func: Any, golden: list[torch.Tensor], first: torch.Tensor, *rest: Any) -> Evidence:
+    """The evidence of a call of which another first tensor is read."""
+    now = [first, *golden[1:]]
+    reads = [Read(first, True, kept(golden[0])), *(Read(each, False) for each in golden[1:])]
+    name = func.name().removeprefix("aten::").partition(".")[0]
+    call: Any = SimpleNamespace(op=name, func=func, args=(*now, *rest), kwargs={})
+    return evidence(call, [Output(func(*now, *rest), 0, None, FUNCTIONAL)], reads)
+
+
+def test_what_a_nan_weight_takes_is_not_outside() -> None:
+    """Every output is NaN, whatever is read; with a stride of 2 the last column is not."""
+    before = torch.ones(1, 1, 4)
+    after = before.clone()
+    after[0, 0, 3] = 2.0
+    rest = (None, [2], [0], [1], False, [0], 1)
+    for width, expected in ((2, Evidence.NONFINITE), (1, Evidence.NONFINITE)):
+        weight = torch.full((1, 1, width), NAN)
+        seen = evidence_of(A.convolution.default, [before, weight], after, *rest)
+        assert seen == SEEN | FIRST | expected
+    weight = torch.ones(1, 1, 1)
+    seen = evidence_of(A.convolution.default, [before, weight], after, *rest)
+    assert seen == SEEN | FIRST | Evidence.OUTSIDE
+    weight = torch.tensor([[[NAN]], [[1.0]]])
+    assert evidence_of(A.convolution.default, [before, weight], after, *rest) == FIRST
+
+
 def test_what_lies_in_no_window_is_outside() -> None:
     """Of 3 x 3 the windows of 2 x 2 take the first four; the fifth is in one, the ninth in none."""
     golden = [[[[float(3 * row + column) for column in range(3)] for row in range(3)]]]

@@ -311,3 +311,42 @@ def test_a_struck_recompute_changes_the_gradient_and_raises_nothing() -> None:
     changed = {d.name for d in run.comparison.gradients if not d.equal}
     assert "block.0.weight" in changed
     assert "block.3.bias" not in changed
+
+
+class Expanded(nn.Module):
+    """A mean, whose gradient is expanded, of a weight and of a buffer that is expanded too."""
+
+    b: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.W = nn.Parameter(torch.ones(3))
+        self.register_buffer("b", torch.ones(1).expand(3))
+
+    def forward(self) -> Tensor:
+        return (self.W * self.b).mean()
+
+
+@pytest.mark.parametrize("target", ["expand", "buffer:b"])
+def test_memory_that_elements_share_is_not_struck_and_training_goes_on(target: str) -> None:
+    """One write would change all three; the outcome says why, and no error comes of it."""
+    net = Expanded()
+    session = Session(lambda: net().backward(), model=net)
+    session.trace()
+    session.arm(target, "scale", factor=3.0, scope="storage", steps="0-")
+    run = session.replay()
+    assert run.outcome.name == "not_injected"
+    assert "scale cannot strike the memory of this tensor: its elements share it (strides (0,)" in (
+        run.outcome.reason
+    )
+
+
+def test_memory_that_an_expanded_tensor_shares_is_refused_when_armed() -> None:
+    """The golden run tells: its input has one element, its output three."""
+    net = Expanded()
+    session = Session(lambda: net().backward(), model=net)
+    session.trace()
+    with pytest.raises(FaultError, match=r"expand\*1:0 gives each element .* scope='value'"):
+        session.arm("expand*1:0", "scale", factor=3.0, scope="storage")
+    session.arm("expand*1:0", "scale", factor=3.0)
+    assert session.replay().injections[0].changed == 3

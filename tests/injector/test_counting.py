@@ -79,13 +79,18 @@ def test_micro_batch_per_step_wins() -> None:
 
 
 def test_a_disagreement_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
-    """micro_batch_per_step=2 where the gradients are cleared after one forward."""
+    """micro_batch_per_step=2 where the gradients are cleared after three forwards."""
     case = models.mlp()
     with Injector(plan("relu", steps=[99]), model=case.model, micro_batch_per_step=2):
-        for _ in range(6):
+        for _ in range(4):
+            case.forward_backward()
+            case.forward_backward()
             case.step()
     found = [line for line in lines(caplog) if "micro_batch_per_step=2" in line]
-    assert len(found) == 1
+    assert found == [
+        "micro_batch_per_step=2, but the gradients were not cleared after 2; going by 2",
+        "micro_batch_per_step=2: a step has several updates, the first after 1 forward",
+    ]
 
 
 def test_micro_batches_may_be_chosen() -> None:

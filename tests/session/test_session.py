@@ -17,6 +17,7 @@ from torch.nn import functional
 from fi_notebook import Session
 from fi_notebook.errors import FaultError, SessionError, SiteError
 from fi_notebook.session import FaultWarning, SessionCancelled
+from fi_notebook.session.session import MOST_RUNS
 from tests import models
 from tests.tools import traced
 from tests.tools.traced import same_bits
@@ -437,3 +438,12 @@ def test_a_listener_that_fails_does_not_stop_a_run(net: Net) -> None:
 def test_the_shared_cases_are_traced_as_they_are() -> None:
     """`traced.trace` and a session agree on how many calls a case makes."""
     assert len(traced.calls(traced.trace(models.mlp()))) == 42
+
+
+def test_a_session_keeps_the_last_runs_alone(net: Net) -> None:
+    """Of twelve the last ten; the two that it let go of are whoever's that holds them."""
+    session = Session(net.step, model=net.model, optimizer=net.optimizer)
+    runs = [session.replay() for _ in range(12)]
+    assert len(session.runs) == MOST_RUNS == 10
+    assert all(kept is made for kept, made in zip(session.runs, runs[2:], strict=True))
+    assert session.run is runs[-1]

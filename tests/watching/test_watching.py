@@ -136,6 +136,24 @@ class TestReading:
                 case.step()
         assert {tuple(s.steps.tolist()) for s in watch.current.series.values()} == {(1, 4)}
 
+    def test_a_sparse_gradient_is_not_said_to_be_finite(self) -> None:
+        """It holds a NaN: nothing was read, which a dash and a note say."""
+        net = torch.nn.EmbeddingBag(4, 2, sparse=True)
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.5)
+        with Watching(net, "grad:weight") as watch:
+            net(torch.tensor([[0, 1]])).sum().backward()
+            assert net.weight.grad is not None
+            net.weight.grad._values()[0, 0] = float("nan")
+            optimizer.step()
+        assert np.isnan(watch.current.series["grad:weight"].nonfinite).all()
+        assert watch.alerts == ()
+        row = watch.text().splitlines()[2].split()
+        assert (row[0], row[-1]) == ("grad:weight", "–")
+        assert watch.text().splitlines()[-1] == (
+            "grad:weight was not read: statistics are not taken of sparse, nested, quantized and "
+            "meta tensors"
+        )
+
     def test_micro_batches_belong_to_one_step(self) -> None:
         """Two forwards a step: the second relu of a step has a series of its own."""
         case = models.mlp(seed=1)

@@ -199,12 +199,13 @@ def _hover(comparison: Comparison, row: int, site: Site) -> str:
     measure = {name: columns[column][row].item() for name, column in names.items()}
     counts = {name: int(columns[name][row]) for name in ("changed", "numel", "new_nan", "new_inf")}
     changed = share(counts["changed"], counts["numel"]) if counts["changed"] >= 0 else "unknown"
+    known = {name: number(n) if n >= 0 else "unknown" for name, n in counts.items()}
     bad = counts["new_nan"] > 0 or counts["new_inf"] > 0  # no distance to what is not finite
     far = "".join(f"{name} {value!r}<br>" for name, value in measure.items() if not bad)
     return (
         f"{short(site)}  {plain(site.phase)}  {short(site.module)}<br>{far}"
-        f"changed {changed}<br>new NaN {number(counts['new_nan'])}, "
-        f"new Inf {number(counts['new_inf'])}<br>{effect_text(comparison, row)}"
+        f"changed {changed}<br>new NaN {known['new_nan']}, "
+        f"new Inf {known['new_inf']}<br>{effect_text(comparison, row)}"
     )
 
 

@@ -97,7 +97,7 @@ def watched(
 
 
 def _is_bad(series: Series) -> bool:
-    return bool(series.nonfinite.any())
+    return bool((series.nonfinite > 0).any())
 
 
 def rows_of(run: WatchedRun, golden: Sequence[WatchedRun]) -> list[str]:

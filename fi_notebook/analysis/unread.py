@@ -1,0 +1,77 @@
+"""Outputs that nobody could read: they differ where what their calls read differs.
+
+    count_as_differing(faulty, columns, struck)
+
+The values of a sparse, nested, quantized or meta tensor are not read, and neither is what a
+collective has not finished writing. A call gives the same of the same inputs, so such an output
+counts as equal where no input differs; where one does, it counts as differing by an unknown
+amount, so that the error is followed through it. Its row is never ``exact``.
+
+Limits: an error that ends in such a call is not seen to end there.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fi_notebook.core.trace import Trace
+from fi_notebook.core.valueless import UNWRITTEN, WORKSPACES
+
+__all__ = ["count_as_differing", "is_unread"]
+
+
+def count_as_differing(
+    faulty: Trace, columns: dict[str, np.ndarray], struck: np.ndarray | None = None
+) -> np.ndarray:
+    """Count the unread outputs of calls that read something that differs as differing.
+
+    Args:
+        faulty: Trace of the faulty run, which knows what led to what.
+        columns: The columns of a comparison; changed in place.
+        struck: Whether a fault struck each site of the faulty trace; None where that is not
+            known.
+
+    Returns:
+        Which rows these are.
+    """
+    assumed = np.zeros(len(columns["faulty"]), dtype=bool)
+    made = np.flatnonzero(columns["faulty"] >= 0)
+    differs = np.zeros(len(faulty), dtype=bool)
+    differs[columns["faulty"][made]] = ~columns["equal"][made]
+    if struck is not None:
+        differs |= struck
+    if not differs.any():
+        return assumed
+    unread = made[is_unread(faulty, columns)[made]]
+    for row in unread[np.argsort(columns["faulty"][unread])].tolist():  # as they were made
+        site = columns["faulty"][row]
+        call = faulty.site_columns["call"][site]
+        inputs = faulty.input_sites[slice(*faulty.input_offsets[call : call + 2])]
+        if differs[site] or differs[inputs[inputs >= 0]].any():
+            differs[site] = assumed[row] = True
+    columns["equal"][assumed] = False
+    return assumed
+
+
+def is_unread(faulty: Trace, columns: dict[str, np.ndarray]) -> np.ndarray:
+    """Whether each output has values, of which neither run has read any.
+
+    Args:
+        faulty: Trace of the faulty run.
+        columns: The columns of a comparison, measures included.
+
+    Returns:
+        One truth per row.
+    """
+    both = (columns["golden"] >= 0) & (columns["faulty"] >= 0)
+    found = both & columns["equal"] & ~columns["exact"] & (columns["numel"] > 0)
+    rows = columns["faulty"][found]
+    op = faulty.calls["op"][faulty.site_columns["call"][rows]]
+    names = faulty.tables.ops
+    bare = np.asarray([name in UNWRITTEN for name in names], dtype=bool)[op]
+    for name in WORKSPACES.keys() & set(names):
+        own = np.isin(faulty.site_columns["output"][rows], WORKSPACES[name])
+        bare |= (op == names.index(name)) & own
+    taken = faulty.site_columns["nan"][rows] >= 0
+    found[found] = ~bare & ~taken & np.isnan(columns["relative_l2"][found])
+    return found
