@@ -43,21 +43,20 @@ another namespace (`c10d::allreduce_*1`), a call that takes no number of the ste
 (`other/mul*1`), or a stored tensor: `param:`, `buffer:`, `grad:` or `state:` and its name,
 which may be a glob; a parameter with several names, as where weights are tied, has them all.
 
-A step begins at the first training forward after an optimizer of the model stepped or its
-gradients were cleared. So an iteration with two updates (a GAN in one module, SAM, PPO) is two
-steps: number them so, or give `micro_batch_per_step=` how many training forwards an iteration
-makes, each call of a part counted; those without gradients or in evaluation mode are none. A
-forward with gradients that is not trained on, as one that makes lazy parameters, is a step too:
-make it before, or under `torch.no_grad()`.
-
 A step of a training loop begins at the first training forward after an optimizer of the model has
 stepped, or `zero_grad` was called. Gradients that are cleared by hand (`p.grad = None`,
 `p.grad.zero_()`) are not seen: a loop that steps no optimizer and calls no `zero_grad` is one step
 unless it is given `micro_batch_per_step`, which is 1 without accumulation.
 
-A step goes on to the forward that begins the next. What comes after its update has its
-numbers (the next batch, a metric), but an operator alone (`div`) chooses none of it that reads no
-parameter: name the call (`div*3`), or give `phases`.
+So an iteration with two updates (a GAN in one module, SAM, PPO) is two steps: number them so, or
+give `micro_batch_per_step=` how many training forwards an iteration makes, each call of a part
+counted; those without gradients or in evaluation mode are none. A forward with gradients that is
+not trained on, as one that makes lazy parameters, is a step too: make it before, or under
+`torch.no_grad()`.
+
+A step goes on to the forward that begins the next. What comes after its update has its numbers
+(the next batch, a metric, another model that trains in turns), but an operator alone (`div`)
+chooses none of it that reads no parameter: name the call (`div*3`), or give `phases`.
 
 - `param:` and `buffer:` are struck before the first forward of a step, or before those of its
   `micro_batches`. With `scope` `value` they are given back before the optimizer that owns them
