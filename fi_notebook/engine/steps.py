@@ -31,8 +31,6 @@ from torch.optim.optimizer import (
     register_optimizer_step_pre_hook,
 )
 
-from fi_notebook.core.words import counted
-
 __all__ = ["StepClock"]
 
 logger = logging.getLogger("fi_notebook")
@@ -79,7 +77,7 @@ class StepClock:
         self._due = True
         self.updated = False
         self._forwards = 0  # since an optimizer last stepped
-        self._told: set[bool] = set()
+        self._warned = False
         self._handles: list[Any] = []
         self.on_optimizer: Callable[[Optimizer], None] | None = None
         self.on_update: Callable[[Optimizer], None] | None = None
@@ -129,7 +127,7 @@ class StepClock:
         if self._stepping and not self._stepping[-1].closure:
             self._stepping.clear()  # it raised: only a closure runs the model within a step
         begins = self.due
-        self._tell_of_disagreement(begins)
+        self._warn_of_disagreement(begins)
         if begins:
             self.step += not self.one_step
             self.micro_batch = 0
@@ -150,31 +148,25 @@ class StepClock:
             self._due = True
         self._forwards = 0
 
-    def _tell_of_disagreement(self, begins: bool) -> None:
-        """Say once where a step ends in the midst of an update, and once where it has several."""
-        if not self.begun or begins == self._due or begins in self._told:
+    def _warn_of_disagreement(self, begins: bool) -> None:
+        if self._warned or not self.begun or begins == self._due:
             return
-        self._told.add(begins)
-        made, wanted = self.micro_batch + 1, self.micro_batch_per_step
+        self._warned = True
+        made = self.micro_batch + 1
         if self.one_step:
             logger.warning(
                 "the session's step trained more than once: a new step would begin at its "
                 "forward %d; give Injector micro_batch_per_step= the number of its forwards",
                 made + 1,
             )
-        elif begins:
-            logger.warning(
-                "micro_batch_per_step=%d, but the gradients were not seen to be cleared after %d; "
-                "going by %d",
-                wanted,
-                made,
-                wanted,
-            )
         else:
-            logger.info(
-                "micro_batch_per_step=%d: a step has several updates, the first after %s",
-                wanted,
-                counted(made, "forward"),
+            logger.warning(
+                "micro_batch_per_step=%d, but the gradients were %s after %d; going by %d%s",
+                self.micro_batch_per_step,
+                "not seen to be cleared" if begins else "cleared",
+                made,
+                self.micro_batch_per_step,
+                "" if begins else ", so that a step has several updates",
             )
 
     @property

@@ -167,21 +167,6 @@ def test_gradients_that_are_cleared_by_hand_begin_no_step() -> None:
     assert _steps(Loop(micro_batch_per_step=1), _by_hand) == [(0, 0), (1, 0), (2, 0)]
 
 
-def test_several_updates_in_a_step_are_no_disagreement(caplog: pytest.LogCaptureFixture) -> None:
-    """As a session advises, k = 2 makes one step of an iteration with two updates; it is said."""
-
-    def twice(loop: Loop) -> None:
-        _zero_last(loop)
-        _zero_last(loop)
-
-    with caplog.at_level(logging.INFO, logger="fi_notebook"):
-        seen = _steps(Loop(micro_batch_per_step=2), twice, 3)
-    assert seen == [(step, batch) for step in range(3) for batch in range(2)]
-    assert [(r.levelname, r.getMessage()) for r in caplog.records] == [
-        ("INFO", "micro_batch_per_step=2: a step has several updates, the first after 1 forward")
-    ]
-
-
 def test_steps_count_on_from_a_start_step() -> None:
     """Resumed at step 10, the first step is 10."""
     assert _steps(Loop(start_step=10), _zero_last, 2) == [(10, 0), (11, 0)]
