@@ -28,7 +28,7 @@ from fi_notebook.core.site import PHASES, Site
 from fi_notebook.core.stats import TensorStats
 from fi_notebook.engine.aim import Aim
 from fi_notebook.engine.collectives import is_collective, settled
-from fi_notebook.engine.intercept import OPTIMIZER, OTHER, Call, Watch
+from fi_notebook.engine.intercept import OPTIMIZER, OTHER, Call, Watch, hands_down
 from fi_notebook.engine.memory import OF_THE_CALL, Memory, with_copy
 from fi_notebook.engine.outputs import (
     FUNCTIONAL,
@@ -329,7 +329,7 @@ def _given(aims: Sequence[Aim], call: Call, result: Any) -> list[tuple[Aim, Outp
 
 def inherit(call: Call, result: Any, watch: Watch) -> None:
     """What an optimizer makes of a parameter belongs to it."""
-    if call.parameter and call.phase in (OPTIMIZER, OTHER):
+    if call.parameter and hands_down(call, watch):
         scope = watch.parameters
         for output in outputs(call.func, call.args, call.kwargs, result):
             scope.inherit(output.tensor, scope.of_output(call.parameter, call.args, output))

@@ -27,7 +27,7 @@ from fi_notebook.engine.lineage import Origin, is_accumulation
 from fi_notebook.engine.outputs import schema_of
 from fi_notebook.engine.watch import Watch
 
-__all__ = ["FOLDED", "Call", "Interceptor", "Observer", "Watch"]
+__all__ = ["FOLDED", "Call", "Interceptor", "Observer", "Watch", "hands_down"]
 
 FORWARD, LOSS, BACKWARD, RECOMPUTE, OPTIMIZER, OTHER = range(6)  # rows of PHASES
 
@@ -286,7 +286,7 @@ class Interceptor(TorchDispatchMode):
             call.module, call.module_call = of.module, of.module_call
         if call.phase == RECOMPUTE and watch.sources.recompute_lines:
             call.cause = None  # its own lines say more
-        if watch.clock.updated and call.module == watch.table.outside:
+        if call.module == watch.table.outside and watch.clock.done:
             call.phase = OTHER  # another model's, which trains beside this one
 
     def _made_before(self, call: Call, node: Any, cause: Origin) -> Origin | None:
@@ -310,7 +310,8 @@ class Interceptor(TorchDispatchMode):
         """What a backward does when all its nodes have run, as the last scatter of FSDP2."""
         watch = self.watch
         watch.parameters.stale = watch.after_backward = watch.had_backward = True
-        call.phase, call.module, call.module_call = BACKWARD, watch.table.outside, 0
+        call.phase = OTHER if watch.clock.done else BACKWARD
+        call.module, call.module_call = watch.table.outside, 0
 
     def _place_recompute(self, call: Call, node: Any) -> None:
         """A recompute without a line of its own has those of the call whose node runs."""
@@ -324,7 +325,7 @@ class Interceptor(TorchDispatchMode):
         call.phase = OTHER
         if not watch.clock.begun:
             return
-        if watch.clock.updated:  # what has a loss of its own by now is another model
+        if watch.clock.done:  # what has a loss of its own by now is another model
             self._place_by_parameter(call)
         elif watch.sources.asking_for_gradients:
             call.phase, call.module = BACKWARD, watch.table.loss
@@ -334,6 +335,15 @@ class Interceptor(TorchDispatchMode):
             call.phase, call.module = LOSS, watch.table.loss
         else:
             self._place_by_parameter(call)
+
+
+def hands_down(call: Call, watch: Watch) -> bool:
+    """Whether what a call makes of a parameter belongs to it.
+
+    In the optimizer, and outside the model until the update is done: then a copy of the weights,
+    or an average of them, is another model.
+    """
+    return call.phase == OPTIMIZER or (call.phase == OTHER and not watch.clock.done)
 
 
 def _ends_backward() -> bool:

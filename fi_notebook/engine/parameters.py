@@ -39,7 +39,6 @@ class ParameterScope:
         self._inherited: StorageMap[str] = StorageMap()
         self._states = 0
         self.stale = True
-        self.hands_down = True  # whether what is made of a parameter belongs to it
 
     def name(self, parameter: torch.Tensor | None) -> str:
         """Name of a parameter of the model, or ``""``."""
@@ -108,7 +107,7 @@ class ParameterScope:
 
     def inherit(self, tensor: torch.Tensor, name: str) -> None:
         """Let a result belong to the parameter of its inputs."""
-        if name and self.hands_down and not self.of(tensor):
+        if name and not self.of(tensor):
             self._inherited.set(tensor, name)
 
 

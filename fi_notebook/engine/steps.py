@@ -76,6 +76,9 @@ class StepClock:
         self.one_step = one_step
         self._due = True
         self.updated = False
+        self._stepped: set[int] = set()  # by id, of the optimizers; since the last forward
+        self._stepped_in = -1  # the backward within which one last stepped
+        self._complete: bool | None = None  # whether they were all; asked when it matters
         self._forwards = 0  # since an optimizer last stepped
         self._warned = False
         self._handles: list[Any] = []
@@ -135,6 +138,8 @@ class StepClock:
         else:
             self.micro_batch += 1
         self._due = self.updated = False
+        self._stepped.clear()
+        self._complete = None
         self._forwards += 1
         return begins
 
@@ -160,14 +165,38 @@ class StepClock:
                 made + 1,
             )
         else:
+            what = "the gradients were not seen to be" if begins else "the gradients were"
             logger.warning(
-                "micro_batch_per_step=%d, but the gradients were %s after %d; going by %d%s",
+                "micro_batch_per_step=%d, but %s after %d; going by %d%s",
                 self.micro_batch_per_step,
-                "not seen to be cleared" if begins else "cleared",
+                "an optimizer stepped" if self.updated and not begins else f"{what} cleared",
                 made,
                 self.micro_batch_per_step,
-                "" if begins else ", so that a step has several updates",
+                ", so that a step has several updates" if self.updated and not begins else "",
             )
+
+    @property
+    def done(self) -> bool:
+        """Whether the update is over: what begins then is not the step's own.
+
+        All optimizers that are known have stepped since the model's last forward, and no other
+        parameter has a gradient. The rest of a backward within which the last of them stepped is
+        still the step's.
+        """
+        if not self.updated:
+            return False
+        if self._complete is None:
+            self._complete = self._is_complete()
+        running = torch._C._current_graph_task_id()
+        return self._complete and (running < 0 or running != self._stepped_in)
+
+    def _is_complete(self) -> bool:
+        stepped = [each for each in self.optimizers if id(each) in self._stepped]
+        if len(stepped) < len(self.optimizers):
+            return False
+        updated = {id(parameter) for each in stepped for parameter in _of_optimizer(each)}
+        waiting = (p for p in self.model.parameters() if p.grad is not None)
+        return all(id(parameter) in updated for parameter in waiting)
 
     @property
     def in_optimizer(self) -> bool:
@@ -214,6 +243,9 @@ class StepClock:
             return
         self._stepping.pop()
         self._due = self.updated = self.begun
+        self._stepped.add(id(optimizer))
+        self._stepped_in = torch._C._current_graph_task_id()
+        self._complete = None
         if self.on_update is not None:
             self.on_update(optimizer)
 

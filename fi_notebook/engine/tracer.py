@@ -26,7 +26,7 @@ from fi_notebook.core.site import Site
 from fi_notebook.core.trace import CALL_COLUMNS, FLAGS, SITE_COLUMNS, Tables, Trace
 from fi_notebook.core.valueless import WORKSPACES
 from fi_notebook.engine.collectives import is_collective, is_final
-from fi_notebook.engine.intercept import FOLDED, OPTIMIZER, OTHER, Call, Watch
+from fi_notebook.engine.intercept import FOLDED, OPTIMIZER, OTHER, Call, Watch, hands_down
 from fi_notebook.engine.looks import Looks
 from fi_notebook.engine.losses import Roots
 from fi_notebook.engine.masking import Masking
@@ -229,15 +229,17 @@ class Recorder:
             if call.phase == OPTIMIZER:
                 self._unplaced.add(len(self._sites), output)
             return ""
-        scope = self.watch.parameters
+        scope, inherits = self.watch.parameters, hands_down(call, self.watch)
         if output.index is None:
-            scope.inherit(output.tensor, call.parameter)
+            if inherits:
+                scope.inherit(output.tensor, call.parameter)
             return call.parameter
         own = scope.of(output.tensor) or scope.of_list_item(call.args, output.index)
         if not own and scope.grown(self.watch.clock.optimizers):
             scope.refresh(self.watch.clock.optimizers)  # state was made since
             own = scope.of(output.tensor)
-        scope.inherit(output.tensor, own)
+        if inherits:
+            scope.inherit(output.tensor, own)
         return own or call.parameter
 
     def finish(self) -> None:

@@ -107,7 +107,6 @@ class Watch:
             return False
         if self.clock.forward():
             self._begin_step()
-        self.parameters.hands_down = True
         for begin in self.begins:
             begin(module)
         return True
@@ -148,11 +147,10 @@ class Watch:
 
     def _enter_optimizer(self, optimizer: Optimizer) -> None:
         self.scope.come_back()
-        self.parameters.stale = self.parameters.hands_down = True
+        self.parameters.stale = True
         for listener in self.optimizer_begins:
             listener(optimizer)
 
     def _leave_optimizer(self, optimizer: Optimizer) -> None:
-        self.parameters.hands_down = not self.clock.updated
         for listener in self.optimizer_ends:
             listener(optimizer)

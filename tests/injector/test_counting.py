@@ -78,19 +78,26 @@ def test_micro_batch_per_step_wins() -> None:
     assert injector.step == 2
 
 
-def test_a_disagreement_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
-    """micro_batch_per_step=2 where the gradients are cleared after one forward: as in a loop with
-    two updates in an iteration, of which a session advises it, it only says what is done.
-    """
+@pytest.mark.parametrize(
+    ("updates", "said"),
+    [
+        (True, "an optimizer stepped after 1; going by 2, so that a step has several updates"),
+        (False, "the gradients were cleared after 1; going by 2"),
+    ],
+)
+def test_a_disagreement_is_warned_of_once(
+    updates: bool, said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """micro_batch_per_step=2 of a loop with an update, or a zero_grad alone, after each forward."""
     case = models.mlp()
     with Injector(plan("relu", steps=[99]), model=case.model, micro_batch_per_step=2):
         for _ in range(6):
-            case.step()
-    (said,) = [line for line in lines(caplog) if "micro_batch_per_step=2" in line]
-    assert said == (
-        "micro_batch_per_step=2, but the gradients were cleared after 1; going by 2, "
-        "so that a step has several updates"
-    )
+            case.forward_backward()
+            if updates:
+                case.optimizer.step()
+            case.optimizer.zero_grad()
+    found = [line for line in lines(caplog) if "micro_batch_per_step=2" in line]
+    assert found == [f"micro_batch_per_step=2, but {said}"]
 
 
 def test_micro_batches_may_be_chosen() -> None:

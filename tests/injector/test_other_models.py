@@ -99,3 +99,50 @@ def test_what_another_model_does_after_the_update_is_other() -> None:
     assert [site.phase for site in trace.find("relu")] == ["forward", "other"]
     assert [site.phase for site in trace.find("threshold_backward")] == ["backward", "other"]
     assert [site.phase for site in trace.find("nll_loss_forward*2")] == ["other", "other"]
+
+
+def two_optimizers() -> tuple[nn.Sequential, torch.optim.Optimizer, torch.optim.Optimizer]:
+    """A model of two layers with an optimizer for each."""
+    model = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
+    first, second = (torch.optim.SGD(layer.parameters(), lr=0.1) for layer in model)
+    return model, first, second
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("op", ["abs", "sgn", "linalg_vector_norm", "stack", "clamp"])
+def test_what_comes_between_two_updates_is_the_models_own(op: str, known: bool) -> None:
+    """A second loss of what the model gave, its backward, and the clipping of what is left; in the
+    first step too, where it shows by a gradient that waits that another optimizer is to come.
+    """
+    model, first, second = two_optimizers()
+
+    def step() -> None:
+        out = model(torch.ones(2, 3))
+        out.square().mean().backward(retain_graph=True)
+        first.step()
+        out.abs().mean().backward()
+        nn.utils.clip_grad_norm_(model[1].parameters(), 0.01)
+        second.step()
+
+    config = plan(op, "scale", parameters={"factor": 2.0}, steps="0-")
+    with Injector(config, model=model, optimizer=[first, second] if known else None) as injector:
+        step()
+        step()
+    assert {site_step for _, site_step in sites(injector)} == {0, 1}
+
+
+def test_the_rest_of_a_backward_that_updates_is_the_steps_own() -> None:
+    """Each parameter is updated as its gradient comes; a trained layer before the model follows."""
+    before, model = nn.Linear(3, 3), nn.Linear(3, 3)
+    optimizers = {p: torch.optim.SGD([p], lr=0.1) for p in model.parameters()}
+    for parameter in model.parameters():
+        parameter.register_post_accumulate_grad_hook(lambda p: optimizers[p].step())
+
+    def step() -> Tensor:
+        loss = model(before(torch.ones(2, 3)).tanh()).square().mean()
+        loss.backward()
+        return loss
+
+    trace = Session(step, model=model, optimizer=list(optimizers.values()), state=[before]).trace()
+    (tanh_backward,) = trace.find("tanh_backward")
+    assert (tanh_backward.phase, tanh_backward.module) == ("backward", "(outside)")
