@@ -28,13 +28,14 @@ from fi_notebook.analysis.words import four_digits, how_far, limited, several, t
 from fi_notebook.core.fault import FaultPlan
 from fi_notebook.core.injection import NO_ELEMENT, Injection, NotInjected
 from fi_notebook.core.run import NO_LOSS, RESULT, Comparison, Difference, Outcome, StepRecord
-from fi_notebook.core.site import PHASES
-from fi_notebook.core.trace import FLAGS
+from fi_notebook.core.site import ALL_PARAMETERS, PHASES
+from fi_notebook.core.trace import FLAGS, Trace
 from fi_notebook.core.words import agreed, among, counted
 
 __all__ = ["judge"]
 
 _FOLDED = 1 << FLAGS.index("folded")
+_OPTIMIZER = PHASES.index("optimizer")
 _UPDATE = tuple(PHASES.index(phase) for phase in ("backward", "optimizer"))
 
 
@@ -190,14 +191,37 @@ def _last_words(comparison: Comparison) -> str:
 def _update_equal(e: Evidence) -> bool:
     """Whether the struck step ends with the same bits as the golden run."""
     if e.strike > e.compared:
-        struck = [f.parameter_distance for f in e.faulty if f.step >= e.strike]
-        return bool(struck) and all(distance == 0 for distance in struck)
+        struck = [(g, f) for g, f in pairs(e.golden, e.faulty) if f.step >= e.strike]
+        if not struck or any(f.parameter_distance != 0 for _, f in struck):
+            return False
+        golden, faulty = struck[-1]  # what it leaves may yet be used
+        return relative(golden.gradient_norm, faulty.gradient_norm) == 0
     c = e.comparison
     after = (*c.parameters, *c.buffers, *c.optimizer_state)
     rows = c.diverged
     quiet_end = not len(rows) or rows[-1] < len(c) - 1
     kept = all(d.equal for d in after) if after else not _diverged_update(c)
-    return quiet_end and kept and (c.loss.equal or _has_update(c))
+    return quiet_end and kept and _gradients_used(c) and (c.loss.equal or _has_update(c))
+
+
+def _gradients_used(comparison: Comparison) -> bool:
+    """Whether no gradient that differs is left: the optimizer stepped its parameter.
+
+    One that is left, as in the midst of an accumulation, goes into a later update.
+    """
+    updated = _updated_parameters(comparison.golden)
+    if not comparison.gradients and not updated:
+        return not _diverged_update(comparison)
+    left = [d.name for d in comparison.gradients if not d.equal]
+    return ALL_PARAMETERS in updated or updated.issuperset(left)
+
+
+def _updated_parameters(trace: Trace) -> set[str]:
+    """The parameters that an optimizer worked on in a step."""
+    stepping = trace.calls["phase"] == _OPTIMIZER
+    own = trace.site_columns["parameter"][stepping[trace.site_columns["call"]]]
+    rows = np.unique(np.concatenate([own, trace.calls["parameter"][stepping]]))
+    return {trace.tables.parameters[row] for row in rows[rows >= 0].tolist()}
 
 
 def _diverged_update(comparison: Comparison) -> bool:

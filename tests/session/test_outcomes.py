@@ -290,3 +290,57 @@ def test_an_update_that_a_scaler_skipped_is_named() -> None:
     run = session.replay()
     assert run.comparison.notes[0].startswith(said)
     assert run.outcome.name == "nan_immediate"
+
+
+def without_update(clear: str, *, every: int = 0) -> fi.Session:
+    """Two layers of which a step makes gradients; every so many steps an optimizer takes them."""
+    model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def step(number: int) -> Tensor:
+        if clear == "before":
+            optimizer.zero_grad()
+        loss = model(torch.ones(3, 4)).sum()
+        loss.backward()
+        if every and number % every == every - 1:
+            optimizer.step()
+        if clear == "after" or (every and number % every == every - 1):
+            optimizer.zero_grad()
+        return loss.detach()
+
+    return fi.Session(step, model=model, optimizer=optimizer)
+
+
+@pytest.mark.parametrize("clear", ["before", "after", "never"])
+def test_a_gradient_that_no_optimizer_took_is_not_masked(clear: str) -> None:
+    """Scaled after the first layer, the second one's gradient is wrong and the backward's last
+    call is equal: what a step leaves without an update are its gradients.
+    """
+    session = without_update(clear)
+    session.trace()
+    session.arm("addmm*1:0", "scale", factor=2.0)
+    run = session.replay()
+    assert run.outcome.name == "changed"
+    wrong = {d.name for d in run.comparison.gradients if not d.equal}
+    assert wrong == (set() if clear == "after" else {"1.weight"})
+
+
+def test_a_gradient_in_the_midst_of_an_accumulation_is_not_masked() -> None:
+    """In a later micro step too; with the step of the update it is the update that differs."""
+    session = without_update("never", every=4)
+    session.trace()
+    session.arm("mm*1:0", "scale", factor=2.0)
+    assert session.replay().outcome.name == "changed"
+    session.disarm()
+    session.arm("mm*1:0", "scale", factor=2.0, steps=1)
+    for steps in (2, 4):
+        assert not session.replay(steps=steps).outcome.name.startswith("masked")
+
+
+def test_a_gradient_that_the_optimizer_took_in_vain_is_masked() -> None:
+    """A learning rate of 0 leaves every weight bit-equal, however wrong the gradients."""
+    session = sgd(0.0)
+    session.arm("mse_loss_backward", "scale", factor=2.0)
+    run = session.replay()
+    assert run.outcome.name == "masked_exact"
+    assert not any(d.equal for d in run.comparison.gradients)
