@@ -15,9 +15,9 @@ from __future__ import annotations
 import numpy as np
 
 from fi_notebook.core.trace import Trace
-from fi_notebook.core.valueless import UNWRITTEN, WORKSPACES
+from fi_notebook.core.valueless import is_bare
 
-__all__ = ["count_as_differing", "is_unread"]
+__all__ = ["count_as_differing"]
 
 
 def count_as_differing(
@@ -42,7 +42,7 @@ def count_as_differing(
         differs |= struck
     if not differs.any():
         return assumed
-    unread = made[is_unread(faulty, columns)[made]]
+    unread = made[_is_unread(faulty, columns)[made]]
     for row in unread[np.argsort(columns["faulty"][unread])].tolist():  # as they were made
         site = columns["faulty"][row]
         call = faulty.site_columns["call"][site]
@@ -53,25 +53,12 @@ def count_as_differing(
     return assumed
 
 
-def is_unread(faulty: Trace, columns: dict[str, np.ndarray]) -> np.ndarray:
-    """Whether each output has values, of which neither run has read any.
-
-    Args:
-        faulty: Trace of the faulty run.
-        columns: The columns of a comparison, measures included.
-
-    Returns:
-        One truth per row.
-    """
+def _is_unread(faulty: Trace, columns: dict[str, np.ndarray]) -> np.ndarray:
+    """Whether each output has values, of which neither run has read any."""
     both = (columns["golden"] >= 0) & (columns["faulty"] >= 0)
     found = both & columns["equal"] & ~columns["exact"] & (columns["numel"] > 0)
     rows = columns["faulty"][found]
-    op = faulty.calls["op"][faulty.site_columns["call"][rows]]
-    names = faulty.tables.ops
-    bare = np.asarray([name in UNWRITTEN for name in names], dtype=bool)[op]
-    for name in WORKSPACES.keys() & set(names):
-        own = np.isin(faulty.site_columns["output"][rows], WORKSPACES[name])
-        bare |= (op == names.index(name)) & own
     taken = faulty.site_columns["nan"][rows] >= 0
-    found[found] = ~bare & ~taken & np.isnan(columns["relative_l2"][found])
+    unknown = np.isnan(columns["relative_l2"][found])
+    found[found] = unknown & ~taken & ~is_bare(faulty, rows)
     return found

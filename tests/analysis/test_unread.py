@@ -29,6 +29,7 @@ def test_what_is_not_read_differs_where_its_inputs_do() -> None:
     faulty.site_columns["norm"][[0, 3]] = 3.0
     compared = compare(_step(), faulty)
     assert compared.diverged.tolist() == [0, 1, 2, 3]
+    assert compared.unread.tolist() == [1, 2]
     effects = [compared.effect(row) for row in range(5)]
     assert effects == ["introduced", "passed on", "passed on", "passed on", "equal"]
 
