@@ -1,6 +1,7 @@
 """Outputs that nobody could read: they differ where what their calls read differs.
 
     count_as_differing(faulty, columns, struck)
+    last_followed(comparison)        the last of them that leads to nothing that differs
 
 The values of a sparse, nested, quantized or meta tensor are not read, and neither is what a
 collective has not finished writing. A call gives the same of the same inputs, so such an output
@@ -14,10 +15,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from fi_notebook.core.run import Comparison
 from fi_notebook.core.trace import Trace
 from fi_notebook.core.valueless import is_bare
 
-__all__ = ["count_as_differing"]
+__all__ = ["count_as_differing", "last_followed"]
 
 
 def count_as_differing(
@@ -51,6 +53,24 @@ def count_as_differing(
             differs[site] = assumed[row] = True
     columns["equal"][assumed] = False
     return assumed
+
+
+def last_followed(comparison: Comparison) -> int | None:
+    """Where an error was lost sight of: in what is not read, and led to nothing that differs.
+
+    Args:
+        comparison: The faulty run against the golden run.
+
+    Returns:
+        The last row of that kind, or None.
+    """
+    faulty, rows = comparison.faulty, comparison.columns["faulty"]
+    made = rows[comparison.diverged]
+    differs = np.zeros(faulty.call_count, dtype=bool)
+    differs[faulty.site_columns["call"][made[made >= 0]]] = True
+    read = faulty.input_sites[np.repeat(differs, np.diff(faulty.input_offsets))]
+    lost = comparison.unread[~np.isin(rows[comparison.unread], read)]
+    return int(lost[-1]) if len(lost) else None
 
 
 def _is_unread(faulty: Trace, columns: dict[str, np.ndarray]) -> np.ndarray:
