@@ -202,6 +202,7 @@ def build(
         gradient_norm=gradient_norm or Difference("gradient norm", equal=True),
         structural=alignment.structural,
         notes=tuple(notes),
+        unread=np.flatnonzero(assumed & ~columns["equal"]),
     )
 
 

@@ -12,12 +12,14 @@ after it, and copies such a gradient rather than taking it.
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 import numpy as np
 
 from fi_notebook.core.run import DISTANCES, EFFECTS
 from fi_notebook.core.site import PHASES
 from fi_notebook.core.trace import Trace
-from fi_notebook.core.valueless import UNWRITTEN
+from fi_notebook.core.valueless import UNWRITTEN, is_of
 
 __all__ = ["count_as_equal", "is_incidental", "is_incidental_alone"]
 
@@ -30,12 +32,12 @@ _INTRODUCED = EFFECTS.index("introduced")
 
 def is_incidental(trace: Trace, rows: np.ndarray) -> np.ndarray:
     """Whether each site is bare memory outside the model, or a detach; -1 is no site."""
-    return _is_of(trace, rows, _BARE, _OTHER) | _is_of(trace, rows, frozenset({"detach"}))
+    return _in_phase(trace, rows, _BARE, _OTHER) | is_of(trace, rows, {"detach"})
 
 
 def is_incidental_alone(trace: Trace, rows: np.ndarray) -> np.ndarray:
     """Whether one run may make each site alone and mean nothing by it; -1 is no site."""
-    keeps = _is_of(trace, rows, _KEEPS, _BACKWARD)
+    keeps = _in_phase(trace, rows, _KEEPS, _BACKWARD)
     calls = trace.site_columns["call"][rows[keeps]]
     keeps[keeps] = trace.calls["parameter"][calls] >= 0
     return is_incidental(trace, rows) | keeps
@@ -67,16 +69,12 @@ def count_as_equal(faulty: Trace, columns: dict[str, np.ndarray], struck: np.nda
 def _reads_known(trace: Trace, rows: np.ndarray) -> np.ndarray:
     """Whether the call of each site reads what a site made, or nothing at all."""
     reads = np.diff(trace.input_offsets)[trace.site_columns["call"][rows]] > 0
-    return reads | _is_of(trace, rows, _READS_NOTHING)
+    return reads | is_of(trace, rows, _READS_NOTHING)
 
 
-def _is_of(
-    trace: Trace, rows: np.ndarray, ops: frozenset[str], phase: int | None = None
-) -> np.ndarray:
+def _in_phase(trace: Trace, rows: np.ndarray, ops: Container[str], phase: int) -> np.ndarray:
     """Whether each site is of one of these operators, in this phase; -1 is no site."""
-    if not len(trace):
-        return np.zeros(len(rows), bool)
-    of_op = np.asarray([op in ops for op in trace.tables.ops])
-    calls = trace.site_columns["call"][np.maximum(rows, 0)]
-    found = of_op[trace.calls["op"][calls]] & (rows >= 0)
-    return found if phase is None else found & (trace.calls["phase"][calls] == phase)
+    found = is_of(trace, rows, ops)
+    calls = trace.site_columns["call"][rows[found]]
+    found[found] = trace.calls["phase"][calls] == phase
+    return found

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fi_notebook.analysis.effects import worst_input
+from fi_notebook.analysis.unread import last_followed
 from fi_notebook.analysis.words import four_digits, several, times
 from fi_notebook.core.masking import DIED_OF, MECHANISMS, Evidence
 from fi_notebook.core.run import EFFECTS, Comparison
@@ -320,7 +321,8 @@ def _call_text(comparison: Comparison, row: int) -> str:
 def deaths_words(comparison: Comparison, limit: int = 2) -> str:
     """Where the error died and of what, as a clause; ``""`` where no call masked it.
 
-    Where it lived on elsewhere, into the loss or the update, it is *part of* the error.
+    Where it lived on elsewhere, into the loss, the update or what is not read, it is *part of*
+    the error.
     """
     found = deaths(comparison)
     if not found:
@@ -334,10 +336,10 @@ def deaths_words(comparison: Comparison, limit: int = 2) -> str:
 
 
 def _lived_on(comparison: Comparison) -> bool:
-    """Whether anything that the step gives or leaves behind differs."""
+    """Whether anything that the step gives or leaves behind differs, or may."""
     c = comparison
     left = (c.loss, *c.gradients, *c.parameters, *c.buffers, *c.optimizer_state)
-    return not all(difference.equal for difference in left)
+    return last_followed(c) is not None or not all(difference.equal for difference in left)
 
 
 def growth_words(comparison: Comparison) -> str:

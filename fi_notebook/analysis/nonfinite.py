@@ -60,7 +60,7 @@ def first_nonfinite(
     if "loss" in places and _is_new(loss.golden, loss.faulty):
         _add(shown, compared, _became(loss.name, loss.golden, loss.faulty))
     for place, step in _TENSORS.items():
-        if place in places and not _put_off(steps, _RECORDED.get(place, "")):
+        if place in places and not _put_off(steps, _RECORDED.get(place)):
             text = _tensors(spoken(place), getattr(comparison, place))
             _add(shown, compared if step == "compared" else updated, text)
     if "calls" in places:
@@ -89,13 +89,15 @@ def _bad(record: StepRecord, names: Sequence[str]) -> list[str]:
     return [name for name in names if not isfinite(getattr(record, name))]
 
 
-def _put_off(steps: Sequence[tuple[StepRecord, StepRecord]], name: str) -> bool:
+def _put_off(steps: Sequence[tuple[StepRecord, StepRecord]], name: str | None) -> bool:
     """Whether the golden run is not finite in an earlier step than the faulty run is."""
-    flags = [[bool(_bad(record, [name])) for record in both] for both in steps if name]
-    golden, faulty = ([step[run] for step in flags] for run in (0, 1))
-    return True in golden and golden.index(True) < (
-        faulty.index(True) if True in faulty else len(faulty)
+    if name is None:
+        return False
+    golden, faulty = (
+        next((n for n, both in enumerate(steps) if _bad(both[run], [name])), len(steps))
+        for run in (0, 1)
     )
+    return golden < faulty
 
 
 def _add(shown: dict[int, list[str]], step: int, text: str) -> None:

@@ -24,6 +24,7 @@ from fi_notebook.analysis.mechanisms import RESIDUE, deaths_words, growth_words
 from fi_notebook.analysis.nonfinite import first_nonfinite
 from fi_notebook.analysis.outcome_course import COURSE_RULES
 from fi_notebook.analysis.tolerance import DEFAULT, Tolerance
+from fi_notebook.analysis.unread import last_followed
 from fi_notebook.analysis.words import four_digits, how_far, limited, several, told_apart
 from fi_notebook.core.fault import FaultPlan
 from fi_notebook.core.injection import NO_ELEMENT, Injection, NotInjected
@@ -158,26 +159,38 @@ def _nan(e: Evidence) -> Outcome | None:
 def _masked_exact(e: Evidence) -> Outcome | None:
     if not (_update_equal(e) and _later_equal(e)):
         return None
-    rows, loss = e.comparison.diverged, e.comparison.loss
-    if len(rows):
-        died = deaths_words(e.comparison) or "nothing reads what it changed"
-        gone = f"{died}; {_last_words(e.comparison)}"
-    else:
-        gone = "no call that was compared differs"
+    loss = e.comparison.loss
     golden, faulty = told_apart(loss.golden, loss.faulty)
     shown = f" (only the {loss.name} that is shown differs: {faulty} instead of {golden})"
     equal = "bit-equal to" if e.noise is None or e.noise.equal else "within the noise floor of"
     return Outcome(
         "masked_exact",
-        f"{e.struck}; {gone} and the whole update are {equal} the golden run"
+        f"{e.struck}; {_gone_words(e.comparison)} and the whole update are {equal} the golden run"
         f"{'' if loss.equal else shown}",
         e.strike,
     )
 
 
+def _gone_words(comparison: Comparison) -> str:
+    """Where the error ended, as far as it was seen, and what is equal after it."""
+    if not len(comparison.diverged):
+        return "no call that was compared differs"
+    died, lost = deaths_words(comparison), last_followed(comparison)
+    if lost is None:
+        return f"{died or 'nothing reads what it changed'}; {_last_words(comparison)}"
+    what = f"{died}; the rest" if died else "its error"
+    return f"{what} {_lost_words(comparison, lost)}; {_last_words(comparison)} that is read"
+
+
+def _lost_words(comparison: Comparison, lost: int) -> str:
+    return f"was last followed into {comparison.site(lost)}, which is not read"
+
+
 def _last_words(comparison: Comparison) -> str:
     """The last call that differs: one that a tree shows, where there is any."""
-    rows, columns = comparison.diverged, comparison.columns
+    rows, columns = _read(comparison), comparison.columns
+    if not len(rows):
+        return "every call"
     calls = comparison.faulty.site_columns["call"][columns["faulty"][rows]]
     shown = rows[(comparison.faulty.calls["flags"][calls] & _FOLDED) == 0]
     if not len(shown) or shown[-1] == rows[-1]:
@@ -186,6 +199,11 @@ def _last_words(comparison: Comparison) -> str:
         )
     last = comparison.site(int(shown[-1]))
     return f"the last call of the tree that differs is {last}, and every later call of it"
+
+
+def _read(comparison: Comparison) -> np.ndarray:
+    """Rows that were seen to differ."""
+    return np.setdiff1d(comparison.diverged, comparison.unread)
 
 
 def _update_equal(e: Evidence) -> bool:
@@ -253,18 +271,24 @@ def _masked_tolerance(e: Evidence) -> Outcome | None:
     if not worst <= e.relative or any(_nonfinite_count(d) for d in differences(e.comparison)):
         return None
     if not worst and len(e.comparison.diverged):
-        last = e.comparison.site(int(e.comparison.diverged[-1]))
-        return Outcome(
-            "masked_tolerance",
-            f"{e.struck}, and calls differ to the end of the step, the last {last}, but nothing "
-            "that it leaves behind does",
-            e.strike,
-        )
+        return Outcome("masked_tolerance", f"{e.struck}, and {_to_the_end(e.comparison)}", e.strike)
     return Outcome(
         "masked_tolerance",
         f"{e.struck}, and its error is not gone but stays below the tolerance: the largest "
         f"relative difference is {four_digits(worst)} ({name}), {four_digits(e.relative)} counts",
         e.strike,
+    )
+
+
+def _to_the_end(comparison: Comparison) -> str:
+    """How far an error came that left nothing behind."""
+    last = int(comparison.diverged[-1])
+    if last in comparison.unread:
+        lost = _lost_words(comparison, last)
+        return f"its error {lost}; nothing that the step leaves behind differs"
+    return (
+        f"calls differ to the end of the step, the last {comparison.site(last)}, but nothing that "
+        "it leaves behind does"
     )
 
 
@@ -314,12 +338,12 @@ def _instead(what: str, golden: float, faulty: float) -> str:
 
 def _output_words(comparison: Comparison) -> str:
     """How many sites differ, and the last that does."""
-    rows = comparison.diverged
+    rows, read = comparison.diverged, _read(comparison)
     if not len(rows):
         return ""
-    last = comparison.site(int(rows[-1]))
     count = among(len(rows), len(comparison), "site")
-    return f"{count} {agreed(len(rows), 'differ')}, the last {last}"
+    last = f", the last {comparison.site(int(read[-1]))}" if len(read) else ""
+    return f"{count} {agreed(len(rows), 'differ')}{last}"
 
 
 def _tensor_words(

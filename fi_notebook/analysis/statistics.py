@@ -19,7 +19,7 @@ from fi_notebook.analysis.incidental import is_incidental_alone
 from fi_notebook.core.run import COMPARISON_COLUMNS, DISTANCES
 from fi_notebook.core.stats import STATISTICS
 from fi_notebook.core.trace import Trace
-from fi_notebook.core.valueless import UNWRITTEN
+from fi_notebook.core.valueless import UNWRITTEN, is_of
 
 __all__ = ["judge_statistics"]
 
@@ -53,7 +53,7 @@ def judge_statistics(
     numel = [_numel(t, r) for t, r in ((golden, columns["golden"]), (faulty, columns["faulty"]))]
     columns["numel"] = np.maximum(*numel)
     sized = (numel[0] == numel[1])[both]
-    unwritten = _is_unwritten(golden, rows[0])
+    unwritten = is_of(golden, rows[0], UNWRITTEN)
     asked = np.ones(len(both), bool) if measured is None else ~measured[rows[1]]
     bits = _same_bits(golden, faulty, rows, before, after, asked) & sized | unwritten
     taken = (before["nan"] >= 0) & (after["nan"] >= 0) & ~unwritten
@@ -116,11 +116,6 @@ def _same_bits(
     if np.any(found & asked & (before["nan"] >= 0)):
         found &= golden.site_columns["hash"][rows[0]] == faulty.site_columns["hash"][rows[1]]
     return np.asarray(found)
-
-
-def _is_unwritten(trace: Trace, rows: np.ndarray) -> np.ndarray:
-    names = np.asarray([op in UNWRITTEN for op in (*trace.tables.ops, "")])
-    return names[trace.calls["op"][trace.site_columns["call"][rows]]]
 
 
 def _relative(

@@ -1,6 +1,7 @@
 """Outputs that nobody could read: they differ where what their calls read differs.
 
     count_as_differing(faulty, columns, struck)
+    last_followed(comparison)        the last of them that leads to nothing that differs
 
 The values of a sparse, nested, quantized or meta tensor are not read, and neither is what a
 collective has not finished writing. A call gives the same of the same inputs, so such an output
@@ -14,10 +15,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from fi_notebook.core.run import Comparison
 from fi_notebook.core.trace import Trace
-from fi_notebook.core.valueless import UNWRITTEN, WORKSPACES
+from fi_notebook.core.valueless import is_bare
 
-__all__ = ["count_as_differing", "is_unread"]
+__all__ = ["count_as_differing", "last_followed"]
 
 
 def count_as_differing(
@@ -42,7 +44,7 @@ def count_as_differing(
         differs |= struck
     if not differs.any():
         return assumed
-    unread = made[is_unread(faulty, columns)[made]]
+    unread = made[_is_unread(faulty, columns)[made]]
     for row in unread[np.argsort(columns["faulty"][unread])].tolist():  # as they were made
         site = columns["faulty"][row]
         call = faulty.site_columns["call"][site]
@@ -53,25 +55,30 @@ def count_as_differing(
     return assumed
 
 
-def is_unread(faulty: Trace, columns: dict[str, np.ndarray]) -> np.ndarray:
-    """Whether each output has values, of which neither run has read any.
+def last_followed(comparison: Comparison) -> int | None:
+    """Where an error was lost sight of: in what is not read, and led to nothing that differs.
 
     Args:
-        faulty: Trace of the faulty run.
-        columns: The columns of a comparison, measures included.
+        comparison: The faulty run against the golden run.
 
     Returns:
-        One truth per row.
+        The last row of that kind, or None.
     """
+    faulty, rows = comparison.faulty, comparison.columns["faulty"]
+    made = rows[comparison.diverged]
+    differs = np.zeros(faulty.call_count, dtype=bool)
+    differs[faulty.site_columns["call"][made[made >= 0]]] = True
+    read = faulty.input_sites[np.repeat(differs, np.diff(faulty.input_offsets))]
+    lost = comparison.unread[~np.isin(rows[comparison.unread], read)]
+    return int(lost[-1]) if len(lost) else None
+
+
+def _is_unread(faulty: Trace, columns: dict[str, np.ndarray]) -> np.ndarray:
+    """Whether each output has values, of which neither run has read any."""
     both = (columns["golden"] >= 0) & (columns["faulty"] >= 0)
     found = both & columns["equal"] & ~columns["exact"] & (columns["numel"] > 0)
     rows = columns["faulty"][found]
-    op = faulty.calls["op"][faulty.site_columns["call"][rows]]
-    names = faulty.tables.ops
-    bare = np.asarray([name in UNWRITTEN for name in names], dtype=bool)[op]
-    for name in WORKSPACES.keys() & set(names):
-        own = np.isin(faulty.site_columns["output"][rows], WORKSPACES[name])
-        bare |= (op == names.index(name)) & own
     taken = faulty.site_columns["nan"][rows] >= 0
-    found[found] = ~bare & ~taken & np.isnan(columns["relative_l2"][found])
+    unknown = np.isnan(columns["relative_l2"][found])
+    found[found] = unknown & ~taken & ~is_bare(faulty, rows)
     return found

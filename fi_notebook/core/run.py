@@ -168,6 +168,7 @@ class Comparison:
         gradient_norm: Difference of the norm of all gradients.
         structural: First call that only one of the runs made, in plain words, or "".
         notes: Findings that a person must not miss (a frozen weight, a zeroed gradient).
+        unread: Rows of what is not read, which count as differing because an input does.
     """
 
     golden: Trace
@@ -181,6 +182,7 @@ class Comparison:
     gradient_norm: Difference = field(default_factory=lambda: Difference("gradient norm", True))
     structural: str = ""
     notes: tuple[str, ...] = ()
+    unread: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
     def __repr__(self) -> str:
         """How many sites differ, and the first; the columns are too long to print."""

@@ -52,6 +52,32 @@ mean var std norm linalg_vector_norm _foreach_norm logsumexp cumsum mse_loss
 _MIXES = frozenset(_MIXING.split())
 """Operators of whose output any element may depend on any element of an input."""
 
+_NORMALISING = """
+_log_softmax native_layer_norm native_batch_norm native_group_norm cudnn_batch_norm
+_batch_norm_with_update _fused_rms_norm
+"""
+_NORMALISES = frozenset(_NORMALISING.split())
+"""Operators that mix as well, but are at a limit by the element of the same index."""
+
+_BY_INDEX = f"""
+add sub rsub mul div neg abs square sqrt rsqrt reciprocal pow exp exp2 expm1 log log2 log10 log1p
+sin cos tan sinh cosh tanh asin acos atan asinh acosh atanh atan2 erf erfc fmod remainder
+floor ceil round trunc sigmoid gelu silu elu selu celu softplus mish hardsigmoid hardswish hardtanh
+relu leaky_relu _prelu_kernel threshold clamp clamp_min clamp_max clip maximum minimum
+addcmul addcdiv lerp log_sigmoid_forward log_sigmoid_backward {_ELEMENTWISE_BACKWARD}
+_to_copy to type_as copy clone native_dropout native_dropout_backward _softmax
+"""
+_ELEMENTWISE = frozenset(_BY_INDEX.split())
+"""Operators whose output at an index tells of a change there; a softmax is NaN in all or none
+of what it normalises together.
+
+None that selects (``where``, ``gather``, a pool) is among them: what it gives at an index may
+come from elsewhere, or be the value that it fills in.
+"""
+
+_TOLD = _ELEMENTWISE | _MIXES | _NORMALISES | _PRODUCTS.keys()
+"""Operators of which is known what a change could reach."""
+
 _EVEN = "abs square pow cos cosh mul addcmul mse_loss norm linalg_vector_norm _foreach_norm"
 _DROPS_SIGNS = frozenset(_EVEN.split())
 
@@ -217,20 +243,24 @@ def _at(mask: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
 def _outputs_there(
     op: str, masks: Sequence[torch.Tensor | None], made: Sequence[Output]
 ) -> Evidence:
-    """What the output is where a change could show.
+    """What the output is where a change could show; nothing where that is not known.
 
     Beside others that are finite, one that is NaN or infinite does not say why they are as they
     were: then the values do not count as seen.
     """
-    output = made[0].tensor if made else None
-    if output is None or output.is_complex() or output.layout != torch.strided:
+    mixes = op in _MIXES
+    outputs = [each.tensor for each in (made if mixes else made[:1])]
+    real = all(not each.is_complex() and each.layout == torch.strided for each in outputs)
+    if op not in _TOLD or not outputs or not real:
         return Evidence.SEEN
-    there = None if op in _MIXES else _reached(op, masks, output)
-    values = wide(output.reshape(-1) if there is None else output.detach()[there])
-    finite = torch.isfinite(values)
-    if bool(finite.all()):
-        return Evidence.SEEN if there is None else Evidence.SEEN | _limits(values)
-    return Evidence(0) if bool(finite.any()) else Evidence.SEEN | Evidence.NONFINITE
+    there = outputs if mixes else [outputs[0].detach()[_reached(op, masks, outputs[0])]]
+    finite = [torch.isfinite(wide(each)) for each in there]
+    if all(bool(each.all()) for each in finite):
+        return Evidence.SEEN if mixes else Evidence.SEEN | _limits(wide(there[0]))
+    if op in _NORMALISES:
+        finite = [torch.isfinite(wide(outputs[0]))]
+    known = not any(bool(each.any()) for each in finite)
+    return Evidence.SEEN | Evidence.NONFINITE if known else Evidence(0)
 
 
 def _limits(values: torch.Tensor) -> Evidence:

@@ -111,7 +111,10 @@ def propagation(comparison: Comparison, limit: int = 20) -> str:
     counts = [f"{int((effects == n).sum()):,} {name}" for n, name in enumerate(EFFECTS) if n]
     lines = [head, ", ".join(c for c in counts if not c.startswith("0 ")), indented(body)]
     if len(kept) < len(rows):
-        lines.append(f"  … {len(rows) - len(kept):,} more, none with a larger error")
+        left = np.setdiff1d(rows, kept)
+        known = not np.isnan(comparison.columns["relative_l2"][left]).any()
+        none = "none" if known else "none of those that are measured"
+        lines.append(f"  … {len(left):,} more, {none} with a larger error")
     if comparison.first_bad:
         lines.append(f"first new NaN or Inf: {shortened(comparison.first_bad, 60)}")
     ends = (deaths_words(comparison, limit=4), growth_words(comparison))

@@ -73,24 +73,16 @@ def compare_steps(
         struck=_struck(faulty, other),
         **update_of(golden, faulty),
     )
-    said = (_unread_words(compared, measures), _inexact_words(compared, measures))
+    said = (_unread_words(compared), _inexact_words(compared, measures))
     compared = replace(compared, notes=(*compared.notes, *filter(None, said)))
     if noise is None or noise.equal:
         return compared
     return _without_noise(compared, noise, margin, quiet)
 
 
-def _inexact(compared: Comparison, measures: Mapping[str, np.ndarray], *, measured: bool) -> int:
-    """How many outputs differ by what was not found on all elements, measured or not."""
-    columns = compared.columns
-    both = (columns["golden"] >= 0) & (columns["faulty"] >= 0)
-    rows = columns["faulty"][both & ~columns["equal"] & ~columns["exact"]]
-    return int((np.isnan(measures["equal"][rows]) != measured).sum())
-
-
-def _unread_words(compared: Comparison, measures: Mapping[str, np.ndarray]) -> str:
+def _unread_words(compared: Comparison) -> str:
     """How many outputs are taken to differ."""
-    count = _inexact(compared, measures, measured=False)
+    count = len(compared.unread)
     if not count:
         return ""
     return (
@@ -101,7 +93,10 @@ def _unread_words(compared: Comparison, measures: Mapping[str, np.ndarray]) -> s
 
 def _inexact_words(compared: Comparison, measures: Mapping[str, np.ndarray]) -> str:
     """How many outputs differ of which the golden one was not kept whole."""
-    count = _inexact(compared, measures, measured=True)
+    columns = compared.columns
+    both = (columns["golden"] >= 0) & (columns["faulty"] >= 0)
+    rows = columns["faulty"][both & ~columns["equal"] & ~columns["exact"]]
+    count = int((~np.isnan(measures["equal"][rows])).sum())
     if not count:
         return ""
     return (

@@ -7,11 +7,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fi_notebook.analysis.align import align
+from fi_notebook.analysis.compare import build as put_together
 from fi_notebook.analysis.outcome import judge
 from fi_notebook.analysis.tolerance import Tolerance
 from fi_notebook.core.fault import FaultPlan
 from fi_notebook.core.injection import NotInjected
-from fi_notebook.core.run import NO_LOSS, OUTCOMES, RESULT, Difference, Outcome
+from fi_notebook.core.masking import DIED_OF
+from fi_notebook.core.run import NO_LOSS, OUTCOMES, RESULT, Comparison, Difference, Outcome
+from fi_notebook.core.stats import STATISTICS
 from tests.records import CHANGED_LOSS, EQUAL_LOSS, PLAN, comparison, flipped, injection, steps
 from tests.traces import Call, build
 
@@ -225,6 +229,79 @@ def test_masked_exact_names_a_call_that_the_tree_shows() -> None:
     assert (
         "the last call of the tree that differs is relu*1:0, and every later call of it" in reason
     )
+
+
+LOST = (
+    Call("relu", "act"),
+    Call("_to_sparse", inputs=(0,)),
+    Call("sum", inputs=(1,)),
+    Call("clamp", inputs=(0,)),
+    Call("_foreach_add_", phase="optimizer"),
+)
+
+
+def unread(errors: list[float], struck: int = 0, calls: tuple[Call, ...] = LOST) -> Comparison:
+    """A step of which row 1 is not read, and the others have these relative L2 errors."""
+    trace = build(*calls)
+    for name in STATISTICS:
+        trace.site_columns[name][1] = -1 if name in STATISTICS[5:] else nan
+    measures = {"changed": np.sign(errors), "relative_l2": np.array(errors)}
+    hit = np.arange(len(trace)) == struck
+    return put_together(trace, trace, align(trace, trace), measures, loss=EQUAL_LOSS, struck=hit)
+
+
+@pytest.mark.parametrize(
+    ("errors", "struck", "expected"),
+    [
+        (
+            [0.1, nan, 0, 0, 0],
+            0,
+            (
+                f"part of the error died in clamp*1 ({DIED_OF['clipping']}); the rest was last "
+                "followed into _to_sparse*1:0, which is not read; the last call that differs is "
+                "relu*1:0, and every later call that is read and the whole update are bit-equal to "
+                "the golden run"
+            ),
+        ),
+        (
+            [0, nan, 0, 0, 0],
+            1,
+            (
+                "its error was last followed into _to_sparse*1:0, which is not read; every call "
+                "that is read and the whole update are bit-equal to the golden run"
+            ),
+        ),
+        (
+            [0.1, nan, 0.1, 0, 0],
+            0,
+            (
+                f"the error died in clamp*1 ({DIED_OF['clipping']}); the last call that differs is "
+                "sum*1:0, and every later call and the whole update are bit-equal to the golden run"
+            ),
+        ),
+    ],
+)
+def test_an_error_in_what_is_not_read_was_not_seen_to_end(
+    errors: list[float], struck: int, expected: str
+) -> None:
+    """It is no call that differs; where one that reads it does, it was followed further."""
+    outcome = case(comparison=unread(errors, struck))
+    assert outcome.name == "masked_exact"
+    assert outcome.reason == f"f1 struck relu*2:0 in step 0; {expected}"
+
+
+def test_a_step_that_ends_in_what_is_not_read_says_so() -> None:
+    """Whether the error ended there is not known, and the last site that differs is another."""
+    lost = unread([0.1, nan], calls=LOST[:2])
+    outcome = case(comparison=lost)
+    assert outcome.name == "masked_tolerance"
+    assert outcome.reason == (
+        "f1 struck relu*2:0 in step 0, and its error was last followed into _to_sparse*1:0, which "
+        "is not read; nothing that the step leaves behind differs"
+    )
+    none = replace(lost, loss=Difference("loss", False, note=NO_LOSS))
+    reason = case(comparison=none).reason
+    assert "2 of 2 sites differ, the last relu*1:0" in reason
 
 
 def test_masked_exact_of_a_loss_that_is_only_shown() -> None:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from fi_notebook.analysis.compare import compare
+from fi_notebook.analysis.unread import last_followed
 from fi_notebook.core.stats import STATISTICS
 from fi_notebook.core.trace import Trace
 from tests.traces import Call, build
@@ -29,6 +30,8 @@ def test_what_is_not_read_differs_where_its_inputs_do() -> None:
     faulty.site_columns["norm"][[0, 3]] = 3.0
     compared = compare(_step(), faulty)
     assert compared.diverged.tolist() == [0, 1, 2, 3]
+    assert compared.unread.tolist() == [1, 2]
+    assert last_followed(compared) is None  # row 3 reads the last, and differs
     effects = [compared.effect(row) for row in range(5)]
     assert effects == ["introduced", "passed on", "passed on", "passed on", "equal"]
 
@@ -39,6 +42,7 @@ def test_what_is_not_read_masks_nothing() -> None:
     faulty.site_columns["norm"][0] = 3.0
     compared = compare(_step(), faulty)
     assert [compared.effect(row) for row in (1, 2, 3)] == ["passed on", "passed on", "equal"]
+    assert last_followed(compared) == 2
 
 
 @pytest.mark.parametrize("op", ["empty_like", "new_empty"])

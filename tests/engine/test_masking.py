@@ -117,13 +117,62 @@ def test_beside_nan_only_what_is_proven_is_said(
     assert seen == expected
 
 
+INF = float("inf")
+
+
+@pytest.mark.parametrize(
+    ("func", "golden", "faulty", "rest"),
+    [
+        (A.index_select.default, [[1.0, NAN], [5.0, 6.0]], [[2.0, NAN], [5.0, 6.0]],
+         (1, torch.tensor([1, 1]))),  # of the first column nothing is read
+        (A.gather.default, [[1.0, NAN]], [[2.0, NAN]], (1, torch.tensor([[1, 1]]))),
+        (A.masked_fill.Scalar, [1.0, 5.0], [2.0, 5.0], (torch.tensor([True, False]), -INF)),
+        (A.masked_fill.Scalar, [1.0, 5.0], [2.0, 5.0], (torch.tensor([True, False]), -1e9)),
+        (A.max_pool2d_with_indices.default, [[[INF, 1.0, 100.0]]], [[[INF, 0.5, 100.0]]],
+         ([1, 3], [1, 1], [0, 1])),  # the second window is Inf, the third 100
+    ],
+)  # fmt: skip
+def test_of_what_is_selected_no_value_says_why(
+    func: Any, golden: Any, faulty: Any, rest: tuple[Any, ...]
+) -> None:
+    """What stands at the same index comes from elsewhere, or is what was filled in."""
+    seen = evidence_of(func, [torch.tensor(golden)], torch.tensor(faulty), *rest)
+    assert seen == SEEN | FIRST
+
+
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [([1.0, 2.0], FIRST), ([1.0, NAN], SEEN | FIRST | Evidence.NONFINITE)],
+)
+def test_a_normalisation_beside_nan_is_told_by_all_of_it(
+    row: list[float], expected: Evidence
+) -> None:
+    """Of two rows the first is NaN, and then the second is or is not."""
+    golden, faulty = torch.tensor([[1.0, NAN], row]), torch.tensor([[2.0, NAN], row])
+    rest = ([2], None, None, 1e-5)
+    assert evidence_of(A.native_layer_norm.default, [golden], faulty, *rest) == expected
+
+
+def test_a_nan_of_another_tensor_of_a_list_says_nothing() -> None:
+    """The first norm is NaN, the second, of what lost its sign, is finite."""
+    tensors = [torch.tensor([NAN]), torch.tensor([1.0])]
+    norms = [torch.tensor(NAN), torch.tensor(1.0)]
+    reads = [Read(tensors[0], False), Read(tensors[1], True, kept(torch.tensor([-1.0])))]
+    call: Any = SimpleNamespace(op="_foreach_norm", args=(tensors,), kwargs={})
+    made = [Output(norm, 0, n, FUNCTIONAL) for n, norm in enumerate(norms)]
+    seen = evidence(call, made, reads)
+    assert not seen & Evidence.NONFINITE
+
+
 def evidence_of(func: Any, golden: list[torch.Tensor], first: torch.Tensor, *rest: Any) -> Evidence:
     """The evidence of a call of which another first tensor is read."""
     now = [first, *golden[1:]]
     reads = [Read(first, True, kept(golden[0])), *(Read(each, False) for each in golden[1:])]
     name = func.name().removeprefix("aten::").partition(".")[0]
     call: Any = SimpleNamespace(op=name, func=func, args=(*now, *rest), kwargs={})
-    return evidence(call, [Output(func(*now, *rest), 0, None, FUNCTIONAL)], reads)
+    made = func(*now, *rest)
+    output = made[0] if isinstance(made, tuple) else made
+    return evidence(call, [Output(output, 0, None, FUNCTIONAL)], reads)
 
 
 def test_what_a_nan_weight_takes_is_not_outside() -> None:

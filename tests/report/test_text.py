@@ -116,6 +116,14 @@ def test_a_long_propagation_keeps_first_and_worst() -> None:
     assert lines[7] == "  … 3 more, none with a larger error"
 
 
+def test_rows_that_nobody_measured_are_not_called_smaller() -> None:
+    """How far an unread output is off is not known: it is left out, and not counted as 0."""
+    compared = run().comparison
+    compared.columns["relative_l2"][compared.diverged[2]] = nan
+    line = text.propagation(compared, limit=4).splitlines()[7]
+    assert line == "  … 3 more, none of those that are measured with a larger error"
+
+
 def test_equal_runs_say_so() -> None:
     """No row, one sentence."""
     assert text.propagation(comparison({})) == ("0 of 18 sites differ; every site is bit-equal")

@@ -97,6 +97,15 @@ def test_max_pooling_takes_a_larger_neighbour() -> None:
     assert "pooling took a larger neighbour" in run.outcome.reason
 
 
+@pytest.mark.parametrize("fill", [-1e9, float("-inf")])
+def test_a_mask_covers_whatever_it_fills_in(fill: float) -> None:
+    """That it fills in an infinity is not why the error ended there."""
+    mask = torch.tensor([True, False, False])
+    net = Net(linear(), lambda h: torch.softmax(h.masked_fill(mask, fill), 1))
+    run = struck(net, X, "addmm*1:0", "scale", factor=3.0, elements={"index": [0, 0]})
+    assert masked_in(run) == {"masked_fill*1:0": "mask"}
+
+
 def test_a_saturated_tanh_stays_at_its_limit() -> None:
     """tanh(100 h) is ±1; twice 100 h is ±1 as well."""
     net = Net(linear(), lambda h: torch.tanh(100 * h))
