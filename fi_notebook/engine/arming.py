@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from fnmatch import fnmatchcase
 from math import prod
 
 import numpy as np
@@ -27,9 +26,8 @@ from fi_notebook.engine.collectives import is_collective, qualified_operator
 from fi_notebook.engine.intercept import OPTIMIZER
 from fi_notebook.engine.modules import ModuleTable
 from fi_notebook.engine.operators import composed
-from fi_notebook.engine.stored_tensors import BEFORE_FORWARD, check_stored
+from fi_notebook.engine.stored_tensors import BEFORE_FORWARD, check_stored, dtypes_of
 from fi_notebook.errors import FaultError, did_you_mean
-from fi_notebook.faults.bits import dtype_name
 
 __all__ = [
     "anchored",
@@ -385,15 +383,7 @@ def typed(fault: Fault, model: nn.Module, golden: Trace | None) -> Fault:
         The fault; without a dtype where it strikes several, or nobody knows.
     """
     if fault.target.kind != "call":
-        found = _stored_dtypes(fault.target, model)
+        found = dtypes_of(fault.target, model)
     else:
         found = set() if golden is None else {site.dtype for site in sites_of(fault, golden)}
     return replace(fault, dtype=found.pop() if len(found) == 1 else "")
-
-
-def _stored_dtypes(target: Target, model: nn.Module) -> set[str]:
-    """Dtypes of the stored tensors that a target names; none of optimizer state."""
-    if target.kind == "state":
-        return set()
-    named = model.named_buffers() if target.kind == "buffer" else model.named_parameters()
-    return {dtype_name(tensor.dtype) for name, tensor in named if fnmatchcase(name, target.op)}
