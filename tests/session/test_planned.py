@@ -259,10 +259,30 @@ def test_names_that_a_person_types_lead_to_what_there_is() -> None:
         session.arm("relu*1:0", "zero", micro_batches=[0], modules=["conv1"])
 
 
+def test_an_operator_leads_to_its_backward_call_alone() -> None:
+    """``native_layer_norm`` leads to its backward, also by number; ``add`` not to ``addmm``."""
+    model, x = nn.Sequential(nn.LayerNorm(4), nn.Linear(4, 4)), torch.randn(3, 4)
+    session = Session(lambda: (model(x + 1) + 1).sum().backward(), model=model)
+    session.trace()
+    said = []
+    for target, phase in (("native_layer_norm*1", "backward"), ("add", "forward")):
+        with pytest.warns(FaultWarning) as warned:
+            session.arm(target, "zero", phases=[phase])
+        said.append(str(warned[0].message))
+    assert said[0].endswith("; 'native_layer_norm_backward' has calls there")
+    assert "; '" not in said[1]
+
+
 def test_a_number_that_stays_zero_is_told(caplog: pytest.LogCaptureFixture) -> None:
-    """`def step(i=0)` runs without its number; a default that is no 0 is a setting."""
+    """`def step(i=0)` runs without its number; ``scale=1.0`` and ``verbose=0`` are settings."""
     made = cnn()
-    for step in (lambda i=0: made.step(), lambda scale=1.0, i=0: made.step(), made.step):
+    Session(lambda i=0: made.step(), model=made.model)
+    for step in (
+        lambda scale=1.0, i=0: made.step(),
+        lambda verbose=0: made.step(),
+        lambda step=False: made.step(),
+        made.step,
+    ):
         Session(step, model=made.model)
     (said,) = [record.getMessage() for record in caplog.records]
     assert said == (
