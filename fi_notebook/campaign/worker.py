@@ -36,9 +36,8 @@ from fi_notebook.core.fault import Fault
 from fi_notebook.core.run import Run
 from fi_notebook.core.site import Site
 from fi_notebook.core.trace import Trace
-from fi_notebook.engine.parameters import every_name
 from fi_notebook.engine.settled import Settled
-from fi_notebook.engine.stored_tensors import stored_sites
+from fi_notebook.engine.stored_tensors import every_name, stored_sites
 from fi_notebook.session import Session, SessionCancelled
 from fi_notebook.session.sliced import OTHER_CALLS, LeanRun
 from fi_notebook.session.trials import Trials

@@ -23,6 +23,7 @@ __all__ = [
     "check_modules",
     "check_phases",
     "has_module",
+    "is_glob",
     "module_hint",
     "module_matches",
     "unwrapped",
@@ -37,6 +38,18 @@ def unwrapped(name: str) -> str:
     """The module path without the parts that wrappers add."""
     parts = [part for part in name.split(".") if part not in _WRAPPERS]
     return ".".join(parts[1:] if parts[:1] == ["module"] else parts)
+
+
+def is_glob(pattern: str) -> bool:
+    """Whether a name holds a wildcard, and so may choose several.
+
+    Args:
+        pattern: The name.
+
+    Returns:
+        Whether it is a glob.
+    """
+    return any(wildcard in pattern for wildcard in "*?[")
 
 
 def module_matches(pattern: str, names: Iterable[str]) -> bool:
@@ -60,7 +73,7 @@ def _below(pattern: str, name: str) -> bool:
         return pattern == name
     if pattern in ("", name):
         return True
-    if not any(wildcard in pattern for wildcard in "*?["):
+    if not is_glob(pattern):
         return name.startswith(pattern + ".")
     parts = name.split(".")
     return any(fnmatchcase(".".join(parts[: n + 1]), pattern) for n in range(len(parts)))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from fnmatch import fnmatchcase
 from math import prod
 
 import numpy as np
@@ -27,9 +26,8 @@ from fi_notebook.engine.collectives import is_collective, qualified_operator
 from fi_notebook.engine.intercept import OPTIMIZER
 from fi_notebook.engine.modules import ModuleTable
 from fi_notebook.engine.operators import composed
-from fi_notebook.engine.stored_tensors import BEFORE_FORWARD, check_stored
+from fi_notebook.engine.stored_tensors import BEFORE_FORWARD, check_stored, dtypes_of
 from fi_notebook.errors import FaultError, did_you_mean
-from fi_notebook.faults.bits import dtype_name
 
 __all__ = [
     "anchored",
@@ -215,12 +213,12 @@ def check_fault(fault: Fault, golden: Trace) -> str:
 
 
 def check_fits(fault: Fault, golden: Trace) -> None:
-    """Refuse a fault of step 0 alone that fits no tensor which it chooses there.
+    """Refuse a fault that fits no golden tensor which it chooses, whatever its steps.
 
     Raises:
         FaultError: A row, an element or a bit that none of them has.
     """
-    if fault.target.kind == "call" and fault.steps.last == 0:
+    if fault.target.kind == "call":
         misfit = _misfit(fault, sites_of(fault, golden))
         if misfit:
             raise FaultError(misfit)
@@ -247,18 +245,18 @@ def _unfit(fault: Fault, golden: Trace) -> str:
     asked = Asked(op, None, fault.phases, fault.modules, fault.code, fault.micro_batches)
     numbered = " (calls are numbered through the whole step)" * (fault.target.call is not None)
     why = asked.unfit(made) or f"no call fits {op!r} and its filters"
-    return f"{why}{numbered}{_longer_names(fault, golden)}"
+    return f"{why}{numbered}{_backward_names(fault, golden)}"
 
 
-def _longer_names(fault: Fault, golden: Trace) -> str:
-    """Operators within the fault's filters whose names begin with its own, as a hint, or ``""``.
+def _backward_names(fault: Fault, golden: Trace) -> str:
+    """Backward operators of a fault's own with calls within its filters, as a hint, or ``""``.
 
-    The backward call of an operator has a name of its own: ``native_layer_norm_backward``.
+    They have names of their own: ``native_layer_norm_backward`` of ``native_layer_norm``.
     """
-    begins = [op for op in golden.tables.ops if op.startswith(fault.target.op)]
-    others = {op: replace(fault, target=Target(op)) for op in begins if op != fault.target.op}
-    found = [repr(op) for op, other in others.items() if sites_of(other, golden)]
-    return f"; {', '.join(found[:3])} {agreed(len(found[:3]), 'are')}" if found else ""
+    begins = [op for op in golden.tables.ops if op.startswith(f"{fault.target.op}_backward")]
+    others = {op: replace(fault, target=Target(op)) for op in begins}
+    found = [repr(op) for op, other in others.items() if sites_of(other, golden)][:3]
+    return f"; {', '.join(found)} {agreed(len(found), 'have')} calls there" if found else ""
 
 
 def unlike_headless(fault: Fault, golden: Trace) -> str:
@@ -385,15 +383,7 @@ def typed(fault: Fault, model: nn.Module, golden: Trace | None) -> Fault:
         The fault; without a dtype where it strikes several, or nobody knows.
     """
     if fault.target.kind != "call":
-        found = _stored_dtypes(fault.target, model)
+        found = dtypes_of(fault.target, model)
     else:
         found = set() if golden is None else {site.dtype for site in sites_of(fault, golden)}
     return replace(fault, dtype=found.pop() if len(found) == 1 else "")
-
-
-def _stored_dtypes(target: Target, model: nn.Module) -> set[str]:
-    """Dtypes of the stored tensors that a target names; none of optimizer state."""
-    if target.kind == "state":
-        return set()
-    named = model.named_buffers() if target.kind == "buffer" else model.named_parameters()
-    return {dtype_name(tensor.dtype) for name, tensor in named if fnmatchcase(name, target.op)}

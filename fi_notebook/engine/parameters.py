@@ -19,8 +19,9 @@ from torch.optim.optimizer import Optimizer
 from fi_notebook.core.site import ALL_PARAMETERS
 from fi_notebook.engine.outputs import Output
 from fi_notebook.engine.storages import StorageMap, tensors_in
+from fi_notebook.engine.stored_tensors import every_name
 
-__all__ = ["ParameterScope", "every_name"]
+__all__ = ["ParameterScope"]
 
 
 class ParameterScope:
@@ -109,15 +110,6 @@ class ParameterScope:
         """Let a result belong to the parameter of its inputs."""
         if name and not self.of(tensor):
             self._inherited.set(tensor, name)
-
-
-def every_name(model: nn.Module) -> dict[str, tuple[str, ...]]:
-    """Every name of each parameter and buffer, by the first: one that is tied has several."""
-    found: dict[int, list[str]] = {}
-    for named in (model.named_parameters, model.named_buffers):
-        for name, tensor in named(remove_duplicate=False):
-            found.setdefault(id(tensor), []).append(name)
-    return {names[0]: tuple(names) for names in found.values()}
 
 
 def _entries(optimizers: Sequence[Optimizer]) -> int:

@@ -52,6 +52,9 @@ __all__ = [
     "takes_step_number",
 ]
 
+_STEP_NUMBERS = ("i", "n", "it", "step", "number", "iteration", "index", "batch")
+"""What people call the number of a step."""
+
 logger = logging.getLogger("fi_notebook")
 
 
@@ -148,7 +151,8 @@ class StepResult:
 def takes_step_number(step: Callable[..., Any]) -> bool:
     """Whether a step callable has a required positional parameter, for its number.
 
-    One that begins as ``def step(i=0)`` is not given it, and a warning says so.
+    One that begins as ``def step(i=0)`` is not given it, and a warning says so; ``verbose=0`` is
+    no number of a step.
 
     Raises:
         TypeError: It has several, or one that is not positional.
@@ -167,13 +171,19 @@ def takes_step_number(step: Callable[..., Any]) -> bool:
             "nothing, or the number of the step"
         )
     first = next(iter(parameters), None)
-    if not required and first is not None and type(first.default) is int and first.default == 0:
+    if not required and first is not None and _counts_steps(first):
         logger.warning(
             "step(%s=0) is not given its number, which would be 0 in every step; "
             "write step(%s) where it is to be",
             *(first.name, first.name),
         )
     return bool(required)
+
+
+def _counts_steps(parameter: inspect.Parameter) -> bool:
+    """Whether a parameter looks like the number of the step, from 0."""
+    is_zero = type(parameter.default) is int and parameter.default == 0
+    return is_zero and parameter.name in _STEP_NUMBERS
 
 
 def run_step(

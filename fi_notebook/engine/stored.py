@@ -31,7 +31,7 @@ from torch.optim import Optimizer
 from torch.utils._python_dispatch import _disable_current_modes
 
 from fi_notebook import faults
-from fi_notebook.core.match import module_matches
+from fi_notebook.core.match import is_glob, module_matches
 from fi_notebook.engine.aim import Aim
 from fi_notebook.engine.intercept import OPTIMIZER, Call, Watch
 from fi_notebook.engine.outputs import schema_of, written
@@ -223,7 +223,7 @@ class StoredStriker:
         """Keep why an optimizer has no such tensor; a name that is wrong is told at once."""
         target, step, told = aim.fault.target, self._watch.clock.step, bool(aim.refusal)
         parameters = self._every_name(optimizer_tensors(self._watch, optimizer, "param"))
-        glob = any(character in target.op for character in "*?[")
+        glob = is_glob(target.op)
         if not (glob or any(_is_of(target.op, name) for name in parameters)):
             return  # the parameter is another optimizer's
         if target.kind == "grad":

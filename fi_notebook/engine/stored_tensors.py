@@ -16,6 +16,7 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
+from fi_notebook.core.match import is_glob
 from fi_notebook.core.site import Site, Target
 from fi_notebook.engine.storages import local_part
 from fi_notebook.errors import SiteError, did_you_mean
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 __all__ = [
     "BEFORE_FORWARD",
     "check_stored",
+    "dtypes_of",
+    "every_name",
     "model_tensors",
     "optimizer_tensors",
     "stored_site",
@@ -42,6 +45,23 @@ def model_tensors(model: nn.Module, kind: str) -> Iterator[tuple[str, str, torch
     named = model.named_parameters() if kind == "param" else model.named_buffers()
     for name, tensor in named:
         yield name, name.rpartition(".")[0], tensor
+
+
+def every_name(model: nn.Module) -> dict[str, tuple[str, ...]]:
+    """Every name of each parameter and buffer, by the first: one that is tied has several."""
+    found: dict[int, list[str]] = {}
+    for kind in BEFORE_FORWARD:
+        for name, tensor in _named(model, kind):
+            found.setdefault(id(tensor), []).append(name)
+    return {names[0]: tuple(names) for names in found.values()}
+
+
+def dtypes_of(target: Target, model: nn.Module) -> set[str]:
+    """Dtypes of the stored tensors that a target names; none of optimizer state."""
+    if target.kind == "state":
+        return set()
+    named = _named(model, target.kind)
+    return {dtype_name(tensor.dtype) for name, tensor in named if fnmatchcase(name, target.op)}
 
 
 def optimizer_tensors(
@@ -113,7 +133,7 @@ def _check_state(wanted: str, model: nn.Module, names: list[str]) -> None:
             f"no state {wanted!r}: name what the optimizer keeps of it, such as "
             f"'state:{wanted}.exp_avg' of Adam or 'state:{wanted}.momentum_buffer' of SGD"
         )
-    if any(c in wanted for c in "*?[") or any(fnmatchcase(wanted, f"{n}.*") for n in names):
+    if is_glob(wanted) or any(fnmatchcase(wanted, f"{n}.*") for n in names):
         return
     owner, _, key = wanted.rpartition(".")
     trained = _names(model, "state", trained=True) or names
@@ -129,9 +149,13 @@ def _names(model: nn.Module, kind: str, *, trained: bool = False) -> list[str]:
         kind: The kind.
         trained: Whether only of what has a gradient.
     """
+    return [name for name, tensor in _named(model, kind) if tensor.requires_grad or not trained]
+
+
+def _named(model: nn.Module, kind: str) -> list[tuple[str, torch.Tensor]]:
+    """Every name that a tensor of the model has, with it: buffers, or for all else parameters."""
     named = model.named_buffers if kind == "buffer" else model.named_parameters
-    found = named(remove_duplicate=False)
-    return [name for name, tensor in found if tensor.requires_grad or not trained]
+    return list(named(remove_duplicate=False))
 
 
 def _nearest(wanted: str, names: list[str], near: list[str], key: str = "") -> str:

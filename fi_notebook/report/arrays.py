@@ -3,9 +3,10 @@
     before, after = values_of(injection)      float64, whatever tensor they were
     rows, columns = fold((8, 16, 4, 4))       128 × 16: the matrix of a tensor
     largest_in_blocks(differences, 160)       no larger than 160 × 160, extremes kept
+    furthest(elements_of(tensor), 8)         flat places of the eight largest, whatever they are
 
-Limits: complex values are shown by their absolute value; integers beyond 2**53 lose
-their last bits.
+Limits: but for `elements_of` complex values are shown by their absolute value, and integers
+beyond 2**53 lose their last bits.
 """
 
 from __future__ import annotations
@@ -17,7 +18,16 @@ import numpy as np
 
 from fi_notebook.core.injection import Injection
 
-__all__ = ["Values", "array_of", "fold", "keep_extremes", "largest_in_blocks", "values_of"]
+__all__ = [
+    "Values",
+    "array_of",
+    "elements_of",
+    "fold",
+    "furthest",
+    "keep_extremes",
+    "largest_in_blocks",
+    "values_of",
+]
 
 Values = tuple[np.ndarray, np.ndarray]
 """The whole tensor before and after, as float64."""
@@ -34,11 +44,57 @@ def values_of(injection: Injection) -> Values | None:
 
 def array_of(tensor: Any) -> np.ndarray:
     """A float64 array of an array, or of a tensor by the methods that it has."""
-    if hasattr(tensor, "detach"):
-        tensor = tensor.detach().cpu().resolve_conj()
-        tensor = (tensor.abs() if tensor.is_complex() else tensor).double().numpy()
-    array = np.asarray(tensor)
+    array = elements_of(tensor)
     return (np.abs(array) if np.iscomplexobj(array) else array).astype(np.float64)
+
+
+def elements_of(tensor: Any) -> np.ndarray:
+    """The elements as they are: floats and complex in 64 bits a part, others in their own dtype.
+
+    Args:
+        tensor: The array, or a tensor by the methods that it has.
+
+    Returns:
+        The elements, in their own shape.
+    """
+    if not hasattr(tensor, "detach"):
+        return np.asarray(tensor)
+    tensor = tensor.detach().cpu().resolve_conj().resolve_neg()
+    if tensor.is_complex():
+        tensor = tensor.cdouble()
+    elif tensor.is_floating_point():
+        tensor = tensor.double()
+    array: np.ndarray = tensor.numpy()
+    return array
+
+
+def furthest(array: np.ndarray, limit: int) -> np.ndarray:
+    """Flat places of the elements that are furthest from zero; NaN and the infinities first.
+
+    Args:
+        array: The elements; complex ones count by their absolute value.
+        limit: How many to give at most.
+
+    Returns:
+        The places, the furthest first, of equal ones the first first.
+    """
+    limit = min(limit, array.size)
+    if limit <= 0:
+        return np.zeros(0, np.int64)
+    far = _distances(array.ravel())
+    least = np.partition(far, far.size - limit)[far.size - limit]
+    beyond = np.flatnonzero(far > least)
+    chosen = np.sort([*beyond, *np.flatnonzero(far == least)[: limit - len(beyond)]])
+    return chosen[::-1][np.argsort(far[chosen[::-1]], kind="stable")[::-1]]
+
+
+def _distances(elements: np.ndarray) -> np.ndarray:
+    """How far elements are from zero: of integers exactly, also of the smallest one."""
+    if elements.dtype.kind in "bu":
+        return elements.astype(np.uint64)
+    if elements.dtype.kind == "i":
+        return np.abs(elements.astype(np.int64)).astype(np.uint64)
+    return np.where(np.isnan(elements), np.inf, np.abs(elements))
 
 
 def fold(shape: tuple[int, ...]) -> tuple[int, int]:

@@ -21,7 +21,7 @@ from fi_notebook.core.injection import ElementChange, Injection
 from fi_notebook.core.site import Site
 from fi_notebook.core.stats import STATISTICS
 from fi_notebook.core.words import counted
-from fi_notebook.report.arrays import array_of, values_of
+from fi_notebook.report.arrays import elements_of, furthest, values_of
 from fi_notebook.report.names import cleaned
 from fi_notebook.report.numbers import (
     bit_fields,
@@ -184,13 +184,10 @@ def values(site: Site, tensor: Any, limit: int = 8) -> str:
         tensor: Its values, as a tensor or an array.
         limit: How many elements to show.
     """
-    array = array_of(tensor)
+    array = elements_of(tensor)
     head = f"{cleaned(site)}: {site.dtype}, {shape_text(array.shape)}"
-    far = np.where(np.isnan(array), np.inf, np.abs(array)).ravel()
-    chosen = np.argsort(-far, kind="stable")[:limit]
-    places = zip(*(axis.tolist() for axis in np.unravel_index(chosen, array.shape)), strict=True)
-    rows = [
-        [index_text(place), number(value)]
-        for place, value in zip(places, array.ravel()[chosen].tolist(), strict=False)
-    ]
+    chosen = furthest(array, limit)
+    places = [tuple(map(int, np.unravel_index(n, array.shape))) for n in chosen]
+    found = array.ravel()[chosen].tolist()
+    rows = [[index_text(at), number(each)] for at, each in zip(places, found, strict=True)]
     return f"{head}\n{indented(table(('element', 'value'), rows, right={1}))}" if rows else head

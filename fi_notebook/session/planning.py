@@ -42,15 +42,23 @@ class PlanBook:
         self._events = events
         self._done: list[FaultPlan] = []
         self._undone: list[FaultPlan] = []
-        self._typed: tuple[FaultPlan, Trace | None, FaultPlan] | None = None
+        self._golden: Trace | None = None  # what the faults below were typed by
+        self._typed: dict[str, tuple[Fault, Fault]] = {}  # as armed, and with its dtype
 
     def typed(self, model: nn.Module, golden: Trace | None) -> FaultPlan:
         """The plan; each fault with the dtype of what it strikes, where that is known."""
-        known = self._typed
-        if known is None or known[0] is not self.plan or known[1] is not golden:
-            faults = tuple(arming.typed(fault, model, golden) for fault in self.plan)
-            known = self._typed = self.plan, golden, replace(self.plan, faults=faults)
-        return known[2]
+        if golden is not self._golden:
+            self._golden = golden
+            self._typed.clear()
+        faults = tuple(self._with_dtype(fault, model) for fault in self.plan)
+        return replace(self.plan, faults=faults)
+
+    def _with_dtype(self, fault: Fault, model: nn.Module) -> Fault:
+        """A fault with its dtype, which is looked up once while golden stays the same."""
+        known = self._typed.get(fault.id)
+        if known is None or not any(fault is each for each in known):
+            known = self._typed[fault.id] = fault, arming.typed(fault, model, self._golden)
+        return known[1]
 
     def add(self, fault: Fault, model: nn.Module, golden: Trace | None) -> Fault:
         """Add a fault in place of its namesake; gives it back as it stands.

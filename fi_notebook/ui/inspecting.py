@@ -6,7 +6,7 @@
     arm        the form's fault, in the plan
 
 Preview and arm make the same fault, so what is previewed is what is armed. Both refuse what the
-session only warns of: a row or bit that the tensor in sight does not have.
+session only warns of, in whatever steps: a row or bit that the tensor in sight does not have.
 """
 
 from __future__ import annotations

@@ -38,6 +38,12 @@ test("the longer names of operators that fit the rest are named, with their call
   for (const text of ["op:mm phase:loss", "-op:mm phase:backward", "op:m*m phase:backward", "op:relu phase:backward"]) assert.equal(hint(text), "");
 });
 
+test("an operator is no beginning of another", () => {
+  const step = trace();
+  step.data.ops[2] = "mmul";
+  assert.equal(hintOf(step, parseQuery("op:mm phase:backward"), REPLAYED), "");
+});
+
 test("what may well be text is left alone", () => {
   for (const text of ["relu", "aten::mm", '"foo:bar"', "op:nothing", "-effect:equal", "", "x".repeat(1e5)]) assert.equal(hint(text), "");
 });

@@ -165,6 +165,18 @@ def test_values_are_a_matrix_with_marks_for_what_is_not_finite() -> None:
     )
 
 
+def test_the_values_say_what_a_cell_is() -> None:
+    """Of many elements the furthest from zero, negative too; of complex ones absolute values."""
+    site = replace(flipped().site, dtype="float32")
+    figure = figures.values(site, np.tile([[1.0], [-7.0]], (200, 1)))
+    assert _words(figure).endswith("a cell is the furthest from zero of 3 × 1 elements")
+    assert set(np.ravel(figure.data[0].customdata)) == {-7.0}
+    figure = figures.values(replace(site, dtype="complex64"), np.asarray([[3 + 4j]]))
+    assert _words(figure) == "complex64, 1 × 1 · absolute values"
+    assert figure.data[0].hovertemplate.endswith("absolute value %{customdata:.4g}<extra></extra>")
+    assert np.ravel(figure.data[0].customdata).tolist() == [5.0]
+
+
 def test_histograms_count_every_element_once() -> None:
     """Bins and special bars together are all six elements, before and after."""
     figure = figures.tensor_diff(injection())

@@ -5,6 +5,7 @@ from math import inf, nan
 
 import numpy as np
 import pytest
+import torch
 
 from fi_notebook.core.detection import Alarm, Detection
 from fi_notebook.core.injection import NotInjected
@@ -262,3 +263,26 @@ def test_values_tell_what_is_furthest_from_zero() -> None:
     assert lines[0] == "relu*2:0: float32, 2 × 2"
     assert [line.split()[-1] for line in lines[2:]] == ["NaN", "-4", "1"]
     assert text.values(site, np.zeros((0, 3))) == "relu*2:0: float32, 0 × 3"
+
+
+@pytest.mark.parametrize(
+    ("tensor", "rows"),
+    [
+        (torch.tensor(1.5), ["() 1.5"]),
+        (torch.tensor([2**60, 2**60 + 1]), [f"(1) {2**60 + 1:,}", f"(0) {2**60:,}"]),
+        (torch.tensor([2**63 - 1, -(2**63)]), [f"(1) {-(2**63):,}", f"(0) {2**63 - 1:,}"]),
+        (torch.tensor([1 + 2j, -3 - 0.5j]).conj(), ["(1) -3+0.5j", "(0) 1-2j"]),
+        (torch.tensor([0.5, -2.0, 2.0], dtype=torch.bfloat16), ["(1) -2", "(2) 2", "(0) 0.5"]),
+        (torch.tensor([False, True]), ["(1) 1", "(0) 0"]),
+    ],
+)
+def test_values_are_those_of_their_dtype(tensor: torch.Tensor, rows: list[str]) -> None:
+    """A scalar's index is ``()``; integers stand in full, complex numbers by their parts."""
+    lines = text.values(Site("relu", 2, dtype="any"), tensor).splitlines()[2:]
+    assert [" ".join(line.split()) for line in lines] == rows
+
+
+def test_values_of_equal_size_come_in_their_order() -> None:
+    """Of a thousand equal elements the first eight."""
+    lines = text.values(Site("relu", 2, dtype="float32"), torch.ones(10, 100)).splitlines()[2:]
+    assert [" ".join(line.split()) for line in lines] == [f"(0, {n}) 1" for n in range(8)]

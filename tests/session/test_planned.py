@@ -11,10 +11,11 @@ import pytest
 import torch
 from torch import nn
 
-from fi_notebook.core.fault import FaultPlan
+from fi_notebook.core.fault import Fault, FaultPlan
+from fi_notebook.engine import arming
 from fi_notebook.errors import FaultError, SessionError, SiteError
 from fi_notebook.session import FaultWarning, Session
-from tests.models import cnn
+from tests.models import cnn, tied_weights
 
 
 def _session() -> Session:
@@ -53,6 +54,39 @@ def test_a_bit_has_its_field_once_the_step_is_traced() -> None:
     session.disarm("f2")
     assert str(session.undo()["f2"]) == str(session.plan["f2"])
     assert str(session.replay().plan["f1"]) == str(session.plan["f1"])
+
+
+def test_a_bit_has_its_field_under_each_name_of_a_tied_parameter() -> None:
+    """The head's weight is the embedding's: a fault on either says the same of its bit."""
+    made = tied_weights()
+    session = Session(made.step, model=made.model, optimizer=made.optimizer)
+    names = [n for n, _ in made.model.named_parameters(remove_duplicate=False) if "weight" in n]
+    assert len(names) > len([n for n, _ in made.model.named_parameters() if "weight" in n])
+    for name in names:
+        assert "bitflip(bit=30 (exponent))" in str(session.arm(f"param:{name}", "bitflip", bit=30))
+
+
+def test_the_dtype_of_a_fault_is_looked_up_once_for_each_golden_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Arming or switching one looks up that one alone, disarming and undoing none."""
+    session, looked_up = _session(), []
+    plain = arming.typed
+
+    def counting(fault: Fault, *rest: Any) -> Fault:
+        looked_up.append(fault.id)
+        return plain(fault, *rest)
+
+    monkeypatch.setattr(arming, "typed", counting)
+    for _ in range(4):
+        session.arm("relu*1:0", "bitflip", bit=30)
+    session.disarm("f1")
+    session.undo()
+    session.set_enabled("f2", enabled=False)
+    assert looked_up == ["f1", "f2", "f3", "f4", "f2"]
+    session.trace()
+    assert str(session.plan[0]).startswith("f1: bitflip(bit=30 (exponent))")
+    assert looked_up[5:] == ["f1", "f2", "f3", "f4"]
 
 
 def test_a_parameter_may_be_called_model() -> None:
@@ -225,10 +259,30 @@ def test_names_that_a_person_types_lead_to_what_there_is() -> None:
         session.arm("relu*1:0", "zero", micro_batches=[0], modules=["conv1"])
 
 
+def test_an_operator_leads_to_its_backward_call_alone() -> None:
+    """``native_layer_norm`` leads to its backward, also by number; ``add`` not to ``addmm``."""
+    model, x = nn.Sequential(nn.LayerNorm(4), nn.Linear(4, 4)), torch.randn(3, 4)
+    session = Session(lambda: (model(x + 1) + 1).sum().backward(), model=model)
+    session.trace()
+    said = []
+    for target, phase in (("native_layer_norm*1", "backward"), ("add", "forward")):
+        with pytest.warns(FaultWarning) as warned:
+            session.arm(target, "zero", phases=[phase])
+        said.append(str(warned[0].message))
+    assert said[0].endswith("; 'native_layer_norm_backward' has calls there")
+    assert "; '" not in said[1]
+
+
 def test_a_number_that_stays_zero_is_told(caplog: pytest.LogCaptureFixture) -> None:
-    """`def step(i=0)` runs without its number; a default that is no 0 is a setting."""
+    """`def step(i=0)` runs without its number; ``scale=1.0`` and ``verbose=0`` are settings."""
     made = cnn()
-    for step in (lambda i=0: made.step(), lambda scale=1.0, i=0: made.step(), made.step):
+    Session(lambda i=0: made.step(), model=made.model)
+    for step in (
+        lambda scale=1.0, i=0: made.step(),
+        lambda verbose=0: made.step(),
+        lambda step=False: made.step(),
+        made.step,
+    ):
         Session(step, model=made.model)
     (said,) = [record.getMessage() for record in caplog.records]
     assert said == (

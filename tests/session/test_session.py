@@ -286,10 +286,10 @@ def test_a_row_or_bit_that_the_golden_tensor_has_not_is_a_warning(
 
 
 def test_the_backward_call_of_an_operator_is_named_where_the_operator_has_none(net: Net) -> None:
-    """A warning names the longer names of operators that are within the fault's filters."""
+    """A warning names its backward operators that have calls within the fault's filters."""
     session = net.session()
     session.trace()
-    with pytest.warns(FaultWarning, match=r"; 'native_batch_norm_backward' is$"):
+    with pytest.warns(FaultWarning, match=r"; 'native_batch_norm_backward' has calls there$"):
         session.arm("native_batch_norm", "zero", phases="backward")
     with pytest.warns(FaultWarning, match="is in phase 'optimizer': they are in 'forward'$"):
         session.arm("native_batch_norm", "zero", phases="optimizer")

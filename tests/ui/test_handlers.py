@@ -169,6 +169,8 @@ def test_a_preview_runs_nothing(page: Page, session: Session) -> None:
     assert session.run is None
 
 
+@pytest.mark.filterwarnings("ignore::fi_notebook.session.FaultWarning")
+@pytest.mark.parametrize("steps", [0, "0-", "0-3", "3"])
 @pytest.mark.parametrize(
     ("how", "said"),
     [
@@ -177,11 +179,11 @@ def test_a_preview_runs_nothing(page: Page, session: Session) -> None:
     ],
 )
 def test_the_form_does_not_arm_what_a_session_only_warns_of(
-    page: Page, session: Session, how: dict[str, Any], said: str
+    page: Page, session: Session, how: dict[str, Any], said: str, steps: str | int
 ) -> None:
     """A row or bit that the site in sight has not is refused at its field, and stays unarmed."""
     assert session.golden is not None
-    fault = {"site": "relu*2:0", **how}
+    fault = {"site": "relu*2:0", "steps": steps, **how}
     in_sight = {"row": session.golden.row("relu*2:0")}
     for number, (kind, more) in enumerate((("preview", in_sight), ("arm", {})), start=2):
         page.ask(kind, number, **fault, **more)

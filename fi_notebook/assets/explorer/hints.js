@@ -35,13 +35,15 @@ function missing(what, name, known, end = "") {
   return `no site fits: there is no ${what} ${name.slice(0, 40)}${end}${meant} are ${known.map((each) => each + end).join(", ")}`;
 }
 
-/** Operators that fit all other terms, whose names begin with the name of one term: a backward call
- * has a name of its own. @param {Trace} trace @param {Term[]} terms @param {Facts} facts */
+/** Operators that fit all other terms, whose names begin with the name of one term: of an operator
+ * its backward calls, which have names of their own, of what is no operator all that it begins. @param {Trace} trace @param {Term[]} terms @param {Facts} facts */
 function longer(trace, terms, facts) {
   for (const term of terms) {
     const [, name] = (term.field === "op" && !term.negate && /^([^*]+)(?:\*\d.*)?$/.exec(term.value)) || [];
     if (!name) continue;
-    const begins = trace.data.ops.map((op) => op.toLowerCase().startsWith(name.toLowerCase()) && op.length > name.length);
+    const ops = trace.data.ops.map((op) => op.toLowerCase());
+    const start = name.toLowerCase() + (ops.includes(name.toLowerCase()) ? "_backward" : "");
+    const begins = ops.map((op) => op.startsWith(start));
     if (!begins.includes(true)) continue;
     const calls = new Map();
     search(trace, terms.filter((other) => other !== term), facts).forEach((fits, row) => {

@@ -18,6 +18,7 @@ from fi_notebook.core.words import among
 from fi_notebook.report.arrays import (
     Values,
     array_of,
+    elements_of,
     fold,
     keep_extremes,
     largest_in_blocks,
@@ -76,7 +77,7 @@ def difference_heatmap(injection: Injection, *, dark: bool = False) -> go.Figure
     _add_marks(figure, injection, matrix, after)
     _set_axes(figure, injection.before.shape)
     said = [changed_words(injection)]
-    if words := _broken_words(after[~np.isfinite(matrix).ravel()]):
+    if words := _broken_words(after[~np.isfinite(matrix).ravel()], "new "):
         said.append(words)
     if block != (1, 1):
         said.append(f"a cell is the largest change among {block[0]} × {block[1]} elements")
@@ -95,22 +96,25 @@ def values(site: Site, tensor: Any, *, dark: bool = False) -> go.Figure:
         tensor: Its values, as a tensor or an array.
         dark: Whether the page is dark.
     """
-    array, title = array_of(tensor), f"{short(site)} values"
+    elements, title = elements_of(tensor), f"{short(site)} values"
+    array, what = array_of(elements), "absolute value" if np.iscomplexobj(elements) else "value"
     if not array.size:
         return message(title, "the tensor has no elements", dark=dark)
     matrix = array.reshape(fold(array.shape))
     cells, block = largest_in_blocks(np.where(np.isfinite(matrix), matrix, np.nan), _CELLS)
     scale = SymLog.fitting(cells[np.isfinite(cells) & (cells != 0)])
-    figure = go.Figure(_heatmap(cells, block, scale, "value", "value"))
+    figure = go.Figure(_heatmap(cells, block, scale, what, what))
     broken = np.flatnonzero(~np.isfinite(matrix))
     shown = matrix.ravel()[broken[:_MARKED]].tolist()
     _add_symbols(figure, matrix, broken[:_MARKED], shown, list(map(number, shown)), len(shown))
     _set_axes(figure, array.shape)
     said = [f"{plain(site.dtype)}, {shape_text(array.shape)}"]
-    if words := _broken_words(matrix.ravel()[broken]).replace(" new", ""):
+    if np.iscomplexobj(elements):
+        said.append("absolute values")
+    if words := _broken_words(matrix.ravel()[broken]):
         said.append(words)
     if block != (1, 1):
-        said.append(f"a cell is the largest value among {block[0]} × {block[1]} elements")
+        said.append(f"a cell is the furthest from zero of {block[0]} × {block[1]} elements")
     if len(broken) > _MARKED:
         said.append(f"the first {_MARKED:,} of them marked")
     figure.update_layout(height=380, showlegend=False)
@@ -218,14 +222,14 @@ def _symbol(after: float, broken: bool) -> str:
     return {np.inf: "triangle-up", -np.inf: "triangle-down"}.get(after, "x-thin")
 
 
-def _broken_words(after: np.ndarray) -> str:
-    """How many elements are not finite now, each kind with its mark."""
+def _broken_words(after: np.ndarray, new: str = "") -> str:
+    """How many elements are not finite, each kind with its mark; ``new`` stands before a kind."""
     counts = {
         "NaN ×": int(np.isnan(after).sum()),
         "Inf ▲": int(np.isposinf(after).sum()),
         "-Inf ▼": int(np.isneginf(after).sum()),
     }
-    told = [f"{count:,} new {name}" for name, count in counts.items() if count]
+    told = [f"{count:,} {new}{name}" for name, count in counts.items() if count]
     was = int(np.isfinite(after).sum())
     return ", ".join([*told, f"{was:,} no longer ×"] if was else told)
 
