@@ -266,7 +266,8 @@ class Aim:
             return too_few(target.call, target.op, self.reached)
         if self.last_output:
             return f"asked for {str(target)!r}; the last output of that call is {self.last_output}"
-        unfit = self._considered.reason(_asked(fault), f"in step {fault.steps}{self._batches()}")
+        asked = Asked.of(target, fault.phases, fault.modules, fault.code)
+        unfit = self._considered.reason(asked, f"in step {fault.steps}{self._batches()}")
         if unfit or fault.probability < 1:
             return unfit or f"its probability of {fault.probability} never came up"
         return (
@@ -307,12 +308,6 @@ class Aim:
             return f"{came} ({counted(last - first + 1, 'step')} came)"
         wanted = min((n for n, *_ in steps.ranges if n > last), default=last) + 1
         return f"{came}; ask for more, as in replay(steps={wanted})"
-
-
-def _asked(fault: Fault) -> Asked:
-    """The filters that a call of its operator may be outside of."""
-    target = fault.target
-    return Asked(target.op, target.overload, fault.phases, fault.modules, fault.code)
 
 
 def takes_late(fault: Fault) -> bool:
