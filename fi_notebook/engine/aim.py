@@ -167,7 +167,8 @@ class Aim:
     def _in_scope(self, call: Call) -> bool:
         outside = self._outside(call)
         if not self.fired:
-            self._considered.add(call)
+            overload = self.fault.target.overload
+            self._considered.add(call, not outside and overload in (None, call.overload))
         if outside and self.fault.target.call is not None:
             where = self.watch.table.infos[call.module].path
             stack = call.stack if call.cause is None else call.cause.stack

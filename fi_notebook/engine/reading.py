@@ -129,12 +129,12 @@ class _Aim:
         self.reached = max(self.reached, call.number)
         if target.call not in (None, call.number):
             return False
+        fits = target.overload in (None, call.overload)
+        if self.choice.filters:
+            fits = fits and call.phase in self._phases and self._where.chooses(call)
         if placed and not self.chose:
-            self._considered.add(call)
-        if target.overload not in (None, call.overload):
-            return False
-        within = not self.choice.filters or call.phase in self._phases
-        return within and self._where.chooses(call)
+            self._considered.add(call, fits)
+        return fits
 
     def takes(self, call: Call, output: Output) -> bool:
         """Whether it chooses an output of a chosen call."""
