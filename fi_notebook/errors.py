@@ -26,6 +26,7 @@ __all__ = [
     "SiteError",
     "TraceError",
     "did_you_mean",
+    "nearest",
     "short",
 ]
 
@@ -86,8 +87,8 @@ def short(value: object) -> str:
     return text if len(text) <= _LONG else f"{text[: _LONG - 40]} … {text[-30:]}"
 
 
-def did_you_mean(name: str, choices: Iterable[str], limit: int = 3) -> str:
-    """Name the nearest valid choices, as the tail of an error message.
+def nearest(name: str, choices: Iterable[str], limit: int = 3) -> str:
+    """Name the nearest valid choices, as a clause of its own.
 
     Args:
         name: What was given.
@@ -95,13 +96,28 @@ def did_you_mean(name: str, choices: Iterable[str], limit: int = 3) -> str:
         limit: How many near matches to name at most.
 
     Returns:
-        ``"; did you mean 'a' or 'b'?"``, or, where nothing is near,
-        ``"; expected one of …"`` for a short list, else the empty string.
+        ``"did you mean 'a' or 'b'?"``, or, where nothing is near,
+        ``"expected one of …"`` for a short list, else the empty string.
     """
     valid = list(dict.fromkeys(choices))
     near = difflib.get_close_matches(name[:_LONG], valid, n=limit, cutoff=0.6)
     if near:
-        return f"; did you mean {' or '.join(map(repr, near))}?"
+        return f"did you mean {' or '.join(map(repr, near))}?"
     if 0 < len(valid) <= 12:
-        return f"; expected one of {', '.join(map(repr, valid))}"
+        return f"expected one of {', '.join(map(repr, valid))}"
     return ""
+
+
+def did_you_mean(name: str, choices: Iterable[str], limit: int = 3) -> str:
+    """What `nearest` says, as the tail of an error message.
+
+    Args:
+        name: What was given.
+        choices: What would have been valid.
+        limit: How many near matches to name at most.
+
+    Returns:
+        ``"; did you mean 'a' or 'b'?"``, or ``""`` where there is nothing to say.
+    """
+    said = nearest(name, choices, limit)
+    return said and f"; {said}"

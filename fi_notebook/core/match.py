@@ -16,7 +16,7 @@ from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 from fi_notebook.core.site import ALL_PARAMETERS, LOSS_FUNCTION, OUTSIDE, PHASES, Frame
-from fi_notebook.errors import SiteError, did_you_mean, short
+from fi_notebook.errors import SiteError, did_you_mean, nearest, short
 
 __all__ = [
     "CodeFilter",
@@ -26,6 +26,7 @@ __all__ = [
     "is_glob",
     "module_hint",
     "module_matches",
+    "unknown_hint",
     "unwrapped",
 ]
 
@@ -97,12 +98,24 @@ def check_modules(patterns: Iterable[str], known: Iterable[str], root: str = "")
     Raises:
         SiteError: Names the filter and the nearest module names.
     """
-    names = [*known, LOSS_FUNCTION, OUTSIDE]
+    names = list(known)
     for pattern in patterns:
         if not has_module(pattern, names):
-            if root and pattern.casefold() == root.casefold():
-                raise SiteError(f"no module {pattern!r}: that is the whole model, which is ''")
-            raise SiteError(f"no module {pattern!r}{did_you_mean(pattern, names)}")
+            hint = unknown_hint(pattern, names, root)
+            raise SiteError(f"no module {pattern!r}{hint and '; '}{hint}")
+
+
+def unknown_hint(pattern: str, known: Iterable[str], root: str = "") -> str:
+    """What a module filter that chooses nothing may mean, as a clause, or ``""``.
+
+    Args:
+        pattern: The filter.
+        known: Every module name there is.
+        root: Class of the model, which people take for its name.
+    """
+    if root and pattern.casefold() == root.casefold():
+        return "that is the whole model, which is ''"
+    return nearest(pattern, (*known, LOSS_FUNCTION, OUTSIDE))
 
 
 def check_phases(phases: Iterable[str], error: type[Exception] = SiteError) -> None:

@@ -10,12 +10,12 @@ asked.unfit(made, "in step 0")
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from typing import NamedTuple
 
 from fi_notebook.core.match import CodeFilter
-from fi_notebook.core.site import Frame, module_text
+from fi_notebook.core.site import Frame, Target, module_text
 from fi_notebook.core.steps import Steps
 
 __all__ = ["Asked", "Made"]
@@ -57,7 +57,7 @@ class Asked:
     """The filters of a fault or of a choice.
 
     Attributes:
-        op: The operator as it was given.
+        op: The calls that are meant, by operator and number.
         overload: The overload, or None for any.
         phases: Phases; empty is all.
         modules: Modules; None is all.
@@ -71,6 +71,30 @@ class Asked:
     modules: Sequence[str] | None = None
     code: Sequence[str] = ()
     micro_batches: Steps | None = None
+
+    @classmethod
+    def of(
+        cls,
+        target: Target,
+        phases: Sequence[str] = (),
+        modules: Sequence[str] | None = None,
+        code: Sequence[str] = (),
+        micro_batches: Steps | None = None,
+    ) -> Asked:
+        """What a target asks of the calls that its operator and number mean.
+
+        Args:
+            target: The target; its overload is a filter of those calls, its output none.
+            phases: Phases; empty is all.
+            modules: Modules; None is all.
+            code: Source lines; empty is all.
+            micro_batches: Micro batches; None is all.
+
+        Returns:
+            The filters.
+        """
+        op = str(replace(target, overload=None, output=None, index=None))
+        return cls(op, target.overload, phases, modules, code, micro_batches)
 
     def unfit(self, made: Collection[Made], where: str = "") -> str:
         """Why none of the calls of the operator that were made is chosen.

@@ -167,7 +167,8 @@ class Aim:
     def _in_scope(self, call: Call) -> bool:
         outside = self._outside(call)
         if not self.fired:
-            self._considered.add(call)
+            overload = self.fault.target.overload
+            self._considered.add(call, not outside and overload in (None, call.overload))
         if outside and self.fault.target.call is not None:
             where = self.watch.table.infos[call.module].path
             stack = call.stack if call.cause is None else call.cause.stack
@@ -266,7 +267,8 @@ class Aim:
             return too_few(target.call, target.op, self.reached)
         if self.last_output:
             return f"asked for {str(target)!r}; the last output of that call is {self.last_output}"
-        unfit = self._considered.reason(_asked(fault), f"in step {fault.steps}{self._batches()}")
+        asked = Asked.of(target, fault.phases, fault.modules, fault.code)
+        unfit = self._considered.reason(asked, f"in step {fault.steps}{self._batches()}")
         if unfit or fault.probability < 1:
             return unfit or f"its probability of {fault.probability} never came up"
         return (
@@ -307,12 +309,6 @@ class Aim:
             return f"{came} ({counted(last - first + 1, 'step')} came)"
         wanted = min((n for n, *_ in steps.ranges if n > last), default=last) + 1
         return f"{came}; ask for more, as in replay(steps={wanted})"
-
-
-def _asked(fault: Fault) -> Asked:
-    """The filters that a call of its operator may be outside of."""
-    target = fault.target
-    return Asked(target.op, target.overload, fault.phases, fault.modules, fault.code)
 
 
 def takes_late(fault: Fault) -> bool:

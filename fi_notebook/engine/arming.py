@@ -225,8 +225,9 @@ def check_fits(fault: Fault, golden: Trace) -> None:
 
 
 def _unfit(fault: Fault, golden: Trace) -> str:
-    """Why the filters of a fault leave none of the sites that its target names."""
-    sites = golden.find(str(fault.target))
+    """Why the filters of a fault leave none of the calls that its target names."""
+    asked = Asked.of(fault.target, fault.phases, fault.modules, fault.code, fault.micro_batches)
+    sites = golden.find(asked.op)
     if not takes_late(fault):
         sites = _without_late(golden, sites)
     patterns = ("",) if fault.modules is None else fault.modules
@@ -241,10 +242,8 @@ def _unfit(fault: Fault, golden: Trace) -> str:
         )
         for site in sites
     ]
-    op = str(fault.target)
-    asked = Asked(op, None, fault.phases, fault.modules, fault.code, fault.micro_batches)
     numbered = " (calls are numbered through the whole step)" * (fault.target.call is not None)
-    why = asked.unfit(made) or f"no call fits {op!r} and its filters"
+    why = asked.unfit(made) or f"no call fits {str(fault.target)!r} and its filters"
     return f"{why}{numbered}{_backward_names(fault, golden)}"
 
 

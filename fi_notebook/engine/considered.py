@@ -1,10 +1,11 @@
 """The calls that a filter was asked about, for the reason why it chose none of them.
 
     considered = Considered(watch, modules)
-    considered.add(call)                    # of the operator, whatever the filters say of it
+    considered.add(call, fits=False)        # of the operator, whatever the filters say of it
     considered.reason(asked, "in step 0")   # "no call of 'mm' in step 0 is in phase 'forward': …"
 
-Limits: calls are told apart by where they stand; of `_MOST` places and more no further are kept.
+Limits: calls are told apart by where they stand; of `_MOST` places and more none is kept but
+those that have an overload, phase, module, parameter or line which no kept one has.
 """
 
 from __future__ import annotations
@@ -34,13 +35,20 @@ class Considered:
         self._watch = watch
         self._modules = modules
         self._places: dict[_Place, None] = {}
+        self._values: set[tuple[int, object]] = set()  # of the places, each with its position
+        self._fits = False
 
-    def add(self, call: Call) -> None:
-        """Take note of where a call stands."""
-        if len(self._places) < _MOST:
-            causes = () if call.cause is None else call.cause.stacks
-            stacks = (*causes, call.stack)
-            self._places[call.overload, call.phase, call.module, call.parameter, stacks] = None
+    def add(self, call: Call, fits: bool) -> None:
+        """Take note of where a call stands, and whether all filters fit it."""
+        self._fits |= fits
+        causes = () if call.cause is None else call.cause.stacks
+        stacks = (*causes, call.stack)
+        place = (call.overload, call.phase, call.module, call.parameter, stacks)
+        if place in self._places:
+            return
+        if len(self._places) < _MOST or not self._values.issuperset(enumerate(place)):
+            self._places[place] = None
+            self._values.update(enumerate(place))
 
     def reason(self, asked: Asked, where: str = "") -> str:
         """Why none of them was chosen, or ``""``.
@@ -52,6 +60,8 @@ class Considered:
         Returns:
             One plain clause; ``""`` where one fits, or there was none.
         """
+        if self._fits:
+            return ""
         return asked.unfit([self._made(place) for place in self._places], where)
 
     def _made(self, place: _Place) -> Made:

@@ -294,17 +294,14 @@ class Interceptor(TorchDispatchMode):
 
         It was made where the checkpoint was: in a module call around that of the cause.
         """
-        sources, stack, op = self.watch.sources, call.stack, call.op
+        sources, stack = self.watch.sources, call.stack
         around = self.watch.scope.enclosing(cause.module, cause.module_call)
+        places = [(call.op, *module_call) for module_call in around]
 
         def same(origin: Origin) -> bool:
-            return (
-                origin.op == op
-                and (origin.module, origin.module_call) in around
-                and sources.agree(origin.stack, stack, sources.recompute_lines)
-            )
+            return sources.agree(origin.stack, stack, sources.recompute_lines)
 
-        return self.watch.lineage.made_before(node, cause, same)
+        return self.watch.lineage.made_before(node, cause, places, same)
 
     def _place_end_of_backward(self, call: Call) -> None:
         """What a backward does when all its nodes have run, as the last scatter of FSDP2."""

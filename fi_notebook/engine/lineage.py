@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from heapq import merge
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -62,12 +63,30 @@ class Origin(NamedTuple):
         return self.stacks[0]
 
 
+_Place = tuple[str, int, int]
+"""The operator, the module's row and the number of the module call of a call."""
+
+
 @dataclass
 class _Thread:
     floor: int = 0  # nodes below it were made before anything was recorded
     shown: list[int] = field(default_factory=list)  # never falls: a counter
     origins: list[Origin] = field(default_factory=list)
     step_start: int = 0  # calls before it belong to the step before
+    places: dict[_Place, list[int]] = field(default_factory=dict)  # where `origins` of a place are
+    placed: int = 0  # how many origins `places` knows of; none are but where a checkpoint asks
+
+    def near(self, at: int, places: Sequence[_Place], later_first: bool) -> Iterator[Origin]:
+        """This step's calls of some places: from a position back, then onwards, or the reverse."""
+        for n in range(max(self.placed, self.step_start), len(self.origins)):
+            op, module, module_call = self.origins[n][1:4]
+            self.places.setdefault((op, module, module_call), []).append(n)
+        self.placed = len(self.origins)
+        found = [self.places[place] for place in places if place in self.places]
+        later = [map(each.__getitem__, range(bisect_left(each, at), len(each))) for each in found]
+        earlier = [map(each.__getitem__, range(bisect_right(each, at))[::-1]) for each in found]
+        ways = (merge(*earlier, reverse=True), merge(*later))
+        return map(self.origins.__getitem__, chain(*(ways[::-1] if later_first else ways)))
 
 
 class Lineage:
@@ -93,6 +112,7 @@ class Lineage:
             del calls.shown[: calls.step_start]
             del calls.origins[: calls.step_start]
             calls.step_start = len(calls.shown)
+            calls.places, calls.placed = {}, 0
 
     def pass_over(self, thread: int) -> None:
         """The nodes that were made since the last call are of no call."""
@@ -139,7 +159,11 @@ class Lineage:
         return found
 
     def made_before(
-        self, node: Any, cause: Origin, same: Callable[[Origin], bool]
+        self,
+        node: Any,
+        cause: Origin,
+        places: Sequence[_Place],
+        same: Callable[[Origin], bool],
     ) -> Origin | None:
         """The call of this step that a checkpoint makes again.
 
@@ -147,19 +171,17 @@ class Lineage:
             node: The node that runs, for whose tensors it is made again.
             cause: The call that made that node: the first of a reentrant checkpoint, else
                 in general the last that is made again.
-            same: Whether a call is the same but for when it is made.
+            places: Its operator with each module call that it may have been made in.
+            same: Whether a call of these is the same but for when it is made.
 
         Returns:
             The nearest such call, or None.
         """
         for calls in self._threads.values():
-            at = bisect_left(calls.origins, cause.row, key=_row)
+            at = bisect_left(calls.origins, cause)
             if calls.origins[at : at + 1] == [cause]:
-                later = range(at, len(calls.origins))
-                earlier = range(at, calls.step_start - 1, -1)
-                near = (later, earlier) if node.name() == _REENTRANT else (earlier, later)
-                found = (calls.origins[n] for n in chain(*near))
-                return next(filter(same, found), None)
+                near = calls.near(at, places, later_first=node.name() == _REENTRANT)
+                return next(filter(same, near), None)
         return None
 
     def _made(self, node: Any) -> tuple[Origin | None, bool]:
@@ -205,10 +227,6 @@ def _leading_to(wanted: Any, node: Any) -> Any:
             return node
         waiting += children
     return None
-
-
-def _row(origin: Origin) -> int:
-    return origin.row
 
 
 def _first(group: list[Origin]) -> Origin | None:

@@ -145,10 +145,11 @@ class Makers:
     def note(self, output: Output, row: int) -> None:
         """A call made an output at a site row."""
         tensor = output.tensor
-        history = None if output.kind == FUNCTIONAL else self._known.get(memory_of(tensor))
+        memory = memory_of(tensor)
+        history = None if output.kind == FUNCTIONAL else self._known.get(memory)
         if history is None:
             history = _History(ours=output.kind == FUNCTIONAL)
-            self._known.set(memory_of(tensor), history)
+            self._known.set(memory, history)
         if output.kind == VIEW:
             history.views[_geometry(tensor)] = row
             return

@@ -121,19 +121,20 @@ class _Aim:
         self._every_name = watch.parameters.every_name
         self._phases = frozenset(PHASES.index(phase) for phase in choice.phases or PHASES)
 
-    def at(self, call: Call) -> bool:
-        """Whether it chooses a call; outputs are chosen by `takes`."""
+    def at(self, call: Call, placed: bool) -> bool:
+        """Whether it chooses a call, whose place is known or not; outputs are chosen by `takes`."""
         target = self.choice.target
         if target.counted != call.counted:
             return False
         self.reached = max(self.reached, call.number)
-        if target.call not in (None, call.number) or target.overload not in (None, call.overload):
+        if target.call not in (None, call.number):
             return False
-        if not self.choice.filters:
-            return True
-        if not self.chose:
-            self._considered.add(call)
-        return call.phase in self._phases and self._where.chooses(call)
+        fits = target.overload in (None, call.overload)
+        if self.choice.filters:
+            fits = fits and call.phase in self._phases and self._where.chooses(call)
+        if placed and not self.chose:
+            self._considered.add(call, fits)
+        return fits
 
     def takes(self, call: Call, output: Output) -> bool:
         """Whether it chooses an output of a chosen call."""
@@ -158,8 +159,7 @@ class _Aim:
             return f"no call of {target.op!r} was made{composed(self.op)}"
         if target.call is not None and self.reached < target.call:
             return too_few(target.call, target.op, self.reached)
-        asked = Asked(target.op, None, self.choice.phases, self.choice.modules)
-        unfit = self._considered.reason(asked)
+        unfit = self._considered.reason(Asked.of(target, self.choice.phases, self.choice.modules))
         return unfit or f"no call of {target.op!r} fits {str(target)!r} and its filters"
 
 
@@ -227,7 +227,7 @@ class Reader:
             return result
         if not self.lean:
             inherit(call, result, self.watch)
-        chosen = [aim for aim in self._by_op.get(call.op, ()) if aim.at(call)]
+        chosen = [aim for aim in self._by_op.get(call.op, ()) if aim.at(call, not self.lean)]
         if chosen:
             self._read_outputs(call, result, chosen)
         return result

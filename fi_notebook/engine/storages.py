@@ -59,7 +59,7 @@ def storage_of(tensor: torch.Tensor) -> torch.UntypedStorage | None:
 
 def memory_of(tensor: torch.Tensor) -> torch.Tensor:
     """The strided tensor whose memory stands for a tensor: the values of a sparse one."""
-    if tensor.layout == torch.strided or tensor.layout not in _SPARSE:
+    if tensor.layout not in _SPARSE:
         return tensor
     return tensor._values() if tensor.layout == torch.sparse_coo else tensor.values()
 

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from fi_notebook.core.fault import Fault, FaultPlan
 from fi_notebook.core.injection import NotInjected
-from fi_notebook.core.match import check_modules, has_module, module_hint
+from fi_notebook.core.match import has_module, module_hint, unknown_hint
 from fi_notebook.engine import arming
 from fi_notebook.engine.collectives import qualified_operator
 from fi_notebook.engine.modules import ModuleTable
@@ -86,12 +86,8 @@ def _report_unknown_modules(given: list[str], table: ModuleTable, lost: list[str
 
 
 def _with_hint(pattern: str, names: list[str], root: str) -> str:
-    try:
-        check_modules((pattern,), names, root)
-    except SiteError as error:
-        hint = str(error).removeprefix(f"no module {pattern!r}").lstrip(":; ")
-        return f"{pattern} ({hint})" if hint else pattern
-    return pattern
+    hint = unknown_hint(pattern, names, root)
+    return f"{pattern} ({hint})" if hint else pattern
 
 
 def _known(patterns: Collection[str], names: list[str]) -> tuple[str, ...]:

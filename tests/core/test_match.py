@@ -101,6 +101,6 @@ def test_what_is_no_source_line_is_refused(text: str) -> None:
 
 def test_the_class_of_the_model_is_no_name_of_it() -> None:
     """Who asks for it is told that the whole model is the empty name."""
-    with pytest.raises(SiteError, match="no module 'cnn': that is the whole model, which is ''"):
+    with pytest.raises(SiteError, match="no module 'cnn'; that is the whole model, which is ''"):
         check_modules(["cnn"], ["", "fc"], "Cnn")
     check_modules(["Cnn"], ["", "Cnn"], "Cnn")  # a module may have that name

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fi_notebook.core.site import Frame
+from fi_notebook.core.site import Frame, Target
 from fi_notebook.core.steps import Steps
 from fi_notebook.core.unfit import Asked, Made
 
@@ -47,6 +47,21 @@ def test_the_filter_that_leaves_nothing_is_named(asked: Asked, said: str) -> Non
     """With what the calls have in its place, the nearest first; else all, as they fit apart."""
     said = said.replace("…", "'forward', 'backward'")
     assert asked.unfit(_MADE, "in step 0") == f"no call of 'mm' in step 0 {said}"
+
+
+@pytest.mark.parametrize(
+    ("target", "asked"),
+    [
+        ("mm", Asked("mm")),
+        ("mm.out*3:0", Asked("mm*3", overload="out")),
+        ("other/split*1:0[2]", Asked("other/split*1")),
+    ],
+)
+def test_a_target_asks_for_an_overload_of_the_calls_that_it_numbers(
+    target: str, asked: Asked
+) -> None:
+    """Its output is no filter of calls."""
+    assert Asked.of(Target.parse(target)) == asked
 
 
 def test_modules_are_named_by_how_near_their_names_are() -> None:

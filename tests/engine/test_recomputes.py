@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint, set_checkpoint_early_stop
 
 from fi_notebook import Injector
+from fi_notebook.engine import intercept, lineage
 from tests.injector.helpers import plan
 from tests.tools import traced
 
@@ -177,6 +180,34 @@ def test_what_is_computed_again_after_all_that_is_needed_is_where_it_was() -> No
         calls = _calls(model)
     again = [(op, module) for op, module, _ in _between(calls, "recompute")]
     assert again == [(op, str(block)) for block in (2, 1, 0) for op in ("tanh", "tanh", "mul")]
+
+
+@_KINDS
+@pytest.mark.parametrize("kind", [Block, Mirror])
+def test_each_further_block_costs_as_much_as_the_one_before(
+    kind: type[Block], reentrant: bool
+) -> None:
+    """To find the calls that are made again takes no longer where a step makes more calls."""
+    costs = [_functions_run(kind, blocks, reentrant) for blocks in (4, 8, 12)]
+    assert costs[2] - costs[1] == costs[1] - costs[0] > 0
+
+
+def _functions_run(kind: type[Block], blocks: int, reentrant: bool) -> int:
+    """How many functions of the modules that name calls a step runs."""
+    model = nn.Sequential(*(kind(reentrant=reentrant) for _ in range(blocks)))
+    files, run = (intercept.__file__, lineage.__file__), 0
+
+    def count(frame: FrameType, event: str, _: Any) -> None:
+        nonlocal run
+        run += event == "call" and frame.f_code.co_filename in files
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        _calls(model)
+    finally:
+        sys.setprofile(before)
+    return run
 
 
 @_KINDS

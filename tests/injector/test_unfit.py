@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import torch
+from torch import Tensor, nn
 
 from fi_notebook import Injector, Session
 from fi_notebook.session import FaultWarning
@@ -67,6 +69,46 @@ def test_an_overload_that_was_not_called_is_told_with_those_that_were() -> None:
     (missed,) = injector.not_injected
     assert missed.reason == (
         "no call of 'addmm' in step 0 is of overload 'out': they are of 'default'"
+    )
+
+
+class Averaged(nn.Linear):
+    """A layer that averages over one dimension, as its loss does over all."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The mean of each row."""
+        return super().forward(x).mean(1)
+
+
+def test_an_overload_in_another_phase_is_not_mistaken_for_all_calls_of_its_operator() -> None:
+    """A session and an injector say alike that the overload and the phase fit apart alone."""
+    model = Averaged(3, 4)
+
+    def step() -> None:
+        model(torch.ones(2, 3)).mean().backward()
+
+    said = "is of overload 'dim' and in phase 'loss' at once; each alone fits some"
+    session = Session(step, model=model)
+    session.trace()
+    with pytest.warns(FaultWarning) as warned:
+        session.arm("mean.dim", "zero", phases=["loss"])
+    assert str(warned[0].message) == f"f1: no call of 'mean' {said}"
+    with Injector(plan("mean.dim", "zero", steps=0, phases=["loss"]), model=model) as injector:
+        step()
+    (missed,) = injector.not_injected
+    assert missed.reason == f"no call of 'mean' in step 0 {said}"
+
+
+def test_a_call_by_number_is_named_with_its_number() -> None:
+    """Others of its operator may fit; its output is no part of the call."""
+    case = models.mlp()
+    session = Session(case.step, model=case.model, optimizer=case.optimizer)
+    session.trace()
+    with pytest.warns(FaultWarning) as warned:
+        session.arm("relu*1:0", "zero", modules=["0"])
+    assert str(warned[0].message) == (
+        "f1: no call of 'relu*1' is in module '0': they are in '1' "
+        "(calls are numbered through the whole step)"
     )
 
 

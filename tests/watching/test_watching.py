@@ -239,6 +239,24 @@ class TestSaying:
             "module '1': they are in '2', '0'"
         }
 
+    def test_an_overload_that_was_not_called_is_told_with_those_that_were(self) -> None:
+        """As a filter is that leaves nothing, alone or beside one, also of one call."""
+        case = models.mlp(seed=1)
+        with Watching(case.model, ["addmm.out", "addmm.out*2:0", "relu*1:0"]) as watch:
+            case.step()
+            case.step()
+        said = "is of overload 'out': they are of 'default'"
+        assert watch.unread == {
+            "addmm.out": f"no call of 'addmm' {said}",
+            "addmm.out*2:0": f"no call of 'addmm*2' {said}",
+        }
+        with Watching(case.model, "addmm.out", phases=["backward"]) as watch:
+            case.step()
+        assert watch.unread == {
+            "addmm.out": f"no call of 'addmm' {said}; none is in phase 'backward': they are in "
+            "'forward'"
+        }
+
 
 class TestGolden:
     """Golden runs, and the run over them."""
