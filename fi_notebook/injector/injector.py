@@ -65,7 +65,8 @@ class Injector:
             is one step unless it is given.
         start_step: Number of the first step, where training is resumed.
         rank: Rank of this process; asked of ``torch.distributed`` if left out.
-        events: File for one JSON line per injection, or None.
+        events: File of JSON lines, or None: one a strike, then one a fault without any, and one
+            at the end.
         verbosity: ``quiet``, ``normal`` or ``verbose``; as the plan says if left out.
 
     Raises:
