@@ -26,11 +26,12 @@ from typing import Any
 
 from fi_notebook.core.fault import FaultPlan
 from fi_notebook.core.imports import importing_from
+from fi_notebook.core.site import Target
 from fi_notebook.core.trace import Trace
 from fi_notebook.core.tree import VIEWS, build_tree
 from fi_notebook.core.versions import installed
 from fi_notebook.core.words import counted
-from fi_notebook.errors import FiError, did_you_mean
+from fi_notebook.errors import FiError, SiteError, did_you_mean
 
 __all__ = ["main"]
 
@@ -185,7 +186,10 @@ def trace(options: Options) -> int | None:
     if options.find is None:
         print(text.tree(loaded.tree(options.by), options.depth))
     else:
-        for site in loaded.find(options.find):
+        found = loaded.find(options.find)
+        if not found:
+            raise SiteError(loaded.missing(Target.parse(options.find)))
+        for site in found:
             code = site.code[0].label if site.code else "-"
             print(f"{site}  {site.phase}  {site.module}  {code}  {site.dtype} {site.shape}")
     return None

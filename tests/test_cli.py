@@ -137,7 +137,7 @@ def test_run_writes_events_that_report_sums_up(
     assert cli.main(["report", str(events)]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "2 injections"
-    assert lines[1] == "  gain struck 2 times, in steps 1, 2: 16 elements changed"
+    assert lines[1] == "  gain struck 2 times, in steps 1, 2, at addmm*1:0: 16 elements changed"
     assert lines[2].startswith("  never was not injected: ")
     assert lines[3] == "training came to step 2"
 
@@ -174,6 +174,23 @@ def test_trace_prints_a_saved_trace(saved: str, capsys: pytest.CaptureFixture[st
         "relu*1:0  forward  act  run.py:5  float32 (2, 3)",
         "relu*2:0  forward  act  run.py:7  float32 (2, 3)",
     ]
+
+
+@pytest.mark.parametrize(
+    ("target", "reason"),
+    [
+        ("relo", "the step made no call of 'relo'; did you mean 'relu'?"),
+        ("relu*9", "asked for call 9 of relu, 2 were made"),
+    ],
+)
+def test_trace_says_why_it_finds_no_site(
+    saved: str, target: str, reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the nearest name, and exit code 1."""
+    assert cli.main(["trace", saved, "--find", target]) == 1
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err == f"fi-notebook trace: {reason}\n"
 
 
 def test_report_sums_up_a_saved_trace(saved: str, capsys: pytest.CaptureFixture[str]) -> None:

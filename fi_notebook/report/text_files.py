@@ -1,7 +1,7 @@
 """What a file of an injector's events, or a saved trace, comes to.
 
     2 injections
-      gain struck 2 times, in steps 1, 2: 16 elements changed
+      gain struck 2 times, in steps 1, 2, at addmm*1:0: 16 elements changed
       never was not injected: asked for call 9 of relu, 1 was made
     training came to step 2
 
@@ -98,8 +98,11 @@ def _record(found: Sequence[dict[str, Any]]) -> list[str]:
 def _fault(name: str, fired: Sequence[dict[str, Any]]) -> str:
     steps = list(dict.fromkeys(str(event["step"]) for event in fired))
     where = f"{'step' if len(steps) == 1 else 'steps'} {', '.join(steps)}"
+    sites = several(list(dict.fromkeys(event["site"] for event in fired)))
     changed = counted(sum(event["changed"] for event in fired), "element")
-    return f"  {name} struck {counted(len(fired), 'time')}, in {where}: {changed} changed"
+    return (
+        f"  {name} struck {counted(len(fired), 'time')}, in {where}, at {sites}: {changed} changed"
+    )
 
 
 def _event(line: str, path: Path, number: int) -> dict[str, Any]:
