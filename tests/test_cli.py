@@ -271,6 +271,25 @@ def test_a_plan_that_cannot_be_read_fails_before_the_script_runs(
     assert captured.out == ""
 
 
+FITS = {"id": "fits", "target": "relu", "model": "zero"}
+
+
+@pytest.mark.parametrize("wrong", [{"modules": ["fcc"]}, {"target": "param:fc.wieght"}], ids=str)
+def test_a_plan_that_cannot_strike_the_model_ends_with_1(
+    files: tuple[str, str], wrong: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """After the training; not where another of its faults can strike."""
+    for others, code in (([], 1), ([FITS | {"enabled": False}], 1), ([FITS], 0)):
+        Path(files[0]).write_text(
+            json.dumps({"version": 2, "faults": [FITS | {"id": "lost"} | wrong, *others]})
+        )
+        assert cli.main(["run", *files]) == code
+        captured = capsys.readouterr()
+        assert "arguments: []" in captured.out
+        assert "lost was not injected: " in captured.out
+        assert ("fi-notebook run: no fault of the plan can strike" in captured.err) is (code == 1)
+
+
 @pytest.mark.parametrize("raised", ["FileNotFoundError('data')", "SystemExit(7)", "KeyError(1)"])
 def test_the_scripts_own_errors_are_its_own(files: tuple[str, str], raised: str) -> None:
     """They are not made a message of fi-notebook, and exit codes are kept."""

@@ -129,6 +129,11 @@ class Injector:
         return list(self._striker.injections)
 
     @property
+    def refused(self) -> tuple[NotInjected, ...]:
+        """Every enabled fault that can never strike this model, with the reason."""
+        return self._refused
+
+    @property
     def not_injected(self) -> tuple[NotInjected, ...]:
         """Every enabled fault that has not fired so far, with the reason."""
         return (*self._refused, *self._striker.not_injected())
