@@ -177,7 +177,7 @@ def trace(options: Options) -> int | None:
     fi-notebook trace step.fi --find "relu*2"
     fi-notebook trace train.py -- --epochs 1
     """
-    from fi_notebook.report import text
+    from fi_notebook.report import text, text_files
 
     if options.source.suffix == ".py":
         return _run_script(LOG_ONLY, options)
@@ -185,9 +185,7 @@ def trace(options: Options) -> int | None:
     if options.find is None:
         print(text.tree(loaded.tree(options.by), options.depth))
     else:
-        for site in loaded.find(options.find):
-            code = site.code[0].label if site.code else "-"
-            print(f"{site}  {site.phase}  {site.module}  {code}  {site.dtype} {site.shape}")
+        print(text_files.sites(loaded, options.find))
     return None
 
 
@@ -205,7 +203,8 @@ def run(options: Options) -> int | None:
     fi-notebook run injector.json train.py -- --epochs 1
 
     One line is shown for each strike, and a report at the end; with -v also the calls of
-    the listed steps, with -vv their shapes and source lines.
+    the listed steps, with -vv their shapes and source lines. A plan of which no fault can
+    strike the model ends with exit code 1, after the training.
     """
     return _run_script(options.plan, options)
 
@@ -240,6 +239,11 @@ def _run_script(plan: str | dict[str, Any], options: Options) -> int | None:
         )
     if len(loaded):
         print(injector.report())
+    refused = {missed.fault for missed in injector.refused}
+    if refused and refused == {fault.id for fault in loaded if fault.enabled}:
+        raise FiError(
+            "no fault of the plan can strike the model; the report above says why of each"
+        )
     return None
 
 

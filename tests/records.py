@@ -130,7 +130,7 @@ def run(**changes: Any) -> Run:
     """A run of one step in which a flip of relu*2:0 spread to loss and weights."""
     fields: dict[str, Any] = {
         "plan": PLAN,
-        "injections": (flipped(),),
+        "injections": [flipped()],
         "not_injected": (),
         "comparison": comparison(
             {

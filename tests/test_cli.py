@@ -137,7 +137,7 @@ def test_run_writes_events_that_report_sums_up(
     assert cli.main(["report", str(events)]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "2 injections"
-    assert lines[1] == "  gain struck 2 times, in steps 1, 2: 16 elements changed"
+    assert lines[1] == "  gain struck 2 times, in steps 1, 2, at addmm*1:0: 16 elements changed"
     assert lines[2].startswith("  never was not injected: ")
     assert lines[3] == "training came to step 2"
 
@@ -174,6 +174,23 @@ def test_trace_prints_a_saved_trace(saved: str, capsys: pytest.CaptureFixture[st
         "relu*1:0  forward  act  run.py:5  float32 (2, 3)",
         "relu*2:0  forward  act  run.py:7  float32 (2, 3)",
     ]
+
+
+@pytest.mark.parametrize(
+    ("target", "reason"),
+    [
+        ("relo", "the step made no call of 'relo'; did you mean 'relu'?"),
+        ("relu*9", "asked for call 9 of relu, 2 were made"),
+    ],
+)
+def test_trace_says_why_it_finds_no_site(
+    saved: str, target: str, reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the nearest name, and exit code 1."""
+    assert cli.main(["trace", saved, "--find", target]) == 1
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err == f"fi-notebook trace: {reason}\n"
 
 
 def test_report_sums_up_a_saved_trace(saved: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -252,6 +269,25 @@ def test_a_plan_that_cannot_be_read_fails_before_the_script_runs(
     captured = capsys.readouterr()
     assert "injector.json: fault: unknown key; did you mean 'faults'?" in captured.err
     assert captured.out == ""
+
+
+FITS = {"id": "fits", "target": "relu", "model": "zero"}
+
+
+@pytest.mark.parametrize("wrong", [{"modules": ["fcc"]}, {"target": "param:fc.wieght"}], ids=str)
+def test_a_plan_that_cannot_strike_the_model_ends_with_1(
+    files: tuple[str, str], wrong: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """After the training; not where another of its faults can strike."""
+    for others, code in (([], 1), ([FITS | {"enabled": False}], 1), ([FITS], 0)):
+        Path(files[0]).write_text(
+            json.dumps({"version": 2, "faults": [FITS | {"id": "lost"} | wrong, *others]})
+        )
+        assert cli.main(["run", *files]) == code
+        captured = capsys.readouterr()
+        assert "arguments: []" in captured.out
+        assert "lost was not injected: " in captured.out
+        assert ("fi-notebook run: no fault of the plan can strike" in captured.err) is (code == 1)
 
 
 @pytest.mark.parametrize("raised", ["FileNotFoundError('data')", "SystemExit(7)", "KeyError(1)"])

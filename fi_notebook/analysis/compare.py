@@ -51,7 +51,8 @@ _BY_HASH = (
     "no tensors were at hand: outputs are equal where statistics and the hash of all bits are; "
     "distances are lower bounds from the statistics"
 )
-_NO_SETTINGS = ("loss", "memory", "step", "forwards")  # of a trace's info: what a run gave
+# of a trace's info, what a run gave:
+_NO_SETTINGS = ("loss", "memory", "step", "forwards", "ran_eagerly")
 
 
 def compare(

@@ -72,7 +72,7 @@ class Places:
         target = Target.parse(text)
         if target.kind != "call":
             return self._named_stored(target)
-        found = self.trace.find(text)
+        found = self.trace.find(target)
         if not found and target.counted:
             found = self.trace.find(f"other/{text}")
         if not found:

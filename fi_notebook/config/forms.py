@@ -108,18 +108,15 @@ _STEPS_SCHEMA = WithJsonSchema(
         "description": "a number from 0, a list of them, or text such as '2,5-7,10-', '0-100:10'",
         "anyOf": [
             {"type": "integer", "minimum": 0},
-            {"type": "array", "items": {"type": "integer", "minimum": 0}},
             {"type": "string"},
+            {"type": "array", "items": {"type": "integer", "minimum": 0}},
         ],
     }
 )
 _ELEMENTS_SCHEMA = WithJsonSchema(
     {
         "description": "a word such as 'all', or a mapping of one key such as {'index': [0, 3]}",
-        "anyOf": [
-            {"type": "string"},
-            {"type": "object", "minProperties": 1, "maxProperties": 1},
-        ],
+        "anyOf": [],  # every selection, from the registry
     }
 )
 

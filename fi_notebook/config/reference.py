@@ -130,7 +130,7 @@ injector = Injector("injector.json", model=net)  # a path, a mapping as in the f
 | `micro_batch_per_step` | how many forwards make a step; if left out, all up to an update |
 | `start_step` | the number of the first step, where training is resumed |
 | `rank` | the rank of this process; asked of `torch.distributed` if left out |
-| `events` | a file that gets one line of JSON for each strike, and one at the end |
+| `events` | a file of JSON lines: one a strike, then one a fault without any, and one at the end |
 | `verbosity` | `quiet`, `normal` or `verbose`, in place of the plan's |
 
 `injections`, `not_injected` (each with its reason), `step` and `report()` say how far it came.
@@ -271,6 +271,9 @@ def _table(form: dict[str, Any]) -> Iterator[str]:
         yield f"| `{key}` | {_takes(part)} | {default} | {meaning} |\n"
 
 
+_PLURALS = {"a whole number": "whole numbers", "a mapping": "mappings", "text": "texts"}
+
+
 def _takes(part: dict[str, Any]) -> str:
     """What a value may be, in a few words."""
     if "enum" in part:
@@ -282,7 +285,7 @@ def _takes(part: dict[str, Any]) -> str:
         return "a mapping"
     if part.get("type") == "array":
         inner = _takes(part.get("items", {}))
-        return "a list" if inner == "anything" else f"a list of {inner}"
+        return "a list" if inner == "anything" else f"a list of {_PLURALS.get(inner, inner)}"
     words = {"integer": "a whole number", "number": "a number", "string": "text"}
     words |= {"boolean": "true or false", "object": "a mapping", "null": "null"}
     return f"`{part['const']}`" if "const" in part else words.get(part.get("type", ""), "anything")

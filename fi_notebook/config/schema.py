@@ -44,6 +44,7 @@ def schema() -> dict[str, Any]:
     for form in (FaultForm, FirstForm):
         found["$defs"][form.__name__]["properties"]["steps"]["default"] = str(EVERY_STEP)
     fault["properties"]["model"]["enum"] = faults.names()
+    fault["properties"]["elements"]["anyOf"] = _elements_schema()
     fault["allOf"] = [_model_schema(faults.get(name)) for name in faults.names()]
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -57,6 +58,19 @@ def meanings(record: type) -> dict[str, str]:
     _, _, listed = inspect.cleandoc(record.__doc__ or "").partition("Attributes:\n")
     entries = re.findall(r"^ {4}(\w+): (.*(?:\n {8}.*)*)", listed, flags=re.MULTILINE)
     return {name: " ".join(text.split()).replace("``", "`") for name, text in entries}
+
+
+def _elements_schema() -> list[dict[str, Any]]:
+    """The words that choose elements, and the mappings of one key."""
+    found = faults.selections()
+    mapping = {
+        "type": "object",
+        "properties": {one.name: {"description": one.summary} for one in found if not one.word},
+        "minProperties": 1,
+        "maxProperties": 1,
+        "additionalProperties": False,
+    }
+    return [{"enum": [one.name for one in found if one.word]}, mapping]
 
 
 def _model_schema(model: faults.FaultModel) -> dict[str, Any]:

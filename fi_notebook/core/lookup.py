@@ -107,6 +107,7 @@ def find_rows(
     phases: Iterable[str] | None = None,
     code: Sequence[CodeFilter] = (),
     parameter: str | None = None,
+    either: bool = False,
 ) -> np.ndarray:
     """Rows of the sites that all the given filters choose, in execution order.
 
@@ -117,13 +118,14 @@ def find_rows(
         phases: Phases, any of which suffices; None is no filter.
         code: Source lines, any of which suffices; empty is no filter.
         parameter: Name of the parameter that the output belongs to.
+        either: Whether an operator alone chooses its ``other/…`` calls as well.
 
     Raises:
         SiteError: There is no such module or phase.
     """
     calls = np.ones(trace.call_count, dtype=bool)
     if target is not None:
-        calls &= _target_calls(trace, target)
+        calls &= _target_calls(trace, target, either=either)
     if modules is not None:
         calls &= _in_modules(trace, modules)
     if phases is not None:
@@ -195,9 +197,11 @@ def _op_row(trace: Trace, op: str) -> int:
     return trace.tables.ops.index(op) if op in trace.tables.ops else -1
 
 
-def _target_calls(trace: Trace, target: Target) -> np.ndarray:
+def _target_calls(trace: Trace, target: Target, *, either: bool) -> np.ndarray:
     calls = trace.calls
-    chosen = (calls["op"] == _op_row(trace, target.op)) & (calls["counted"] == target.counted)
+    chosen = calls["op"] == _op_row(trace, target.op)
+    if not (either and target.counted and target.call is None):
+        chosen &= calls["counted"] == target.counted
     if target.kind != "call":
         chosen[:] = False
     if target.call is not None:

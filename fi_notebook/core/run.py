@@ -321,7 +321,7 @@ class Run:
     """
 
     plan: FaultPlan
-    injections: tuple[Injection, ...]
+    injections: list[Injection]
     not_injected: tuple[NotInjected, ...]
     comparison: Comparison
     outcome: Outcome

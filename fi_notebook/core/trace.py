@@ -250,7 +250,7 @@ class Trace:
 
     def find(
         self,
-        op: str | None = None,
+        op: str | Target | None = None,
         *,
         module: str | None = None,
         phase: str | Iterable[str] | None = None,
@@ -261,7 +261,8 @@ class Trace:
 
         Args:
             op: A target such as ``addmm``, ``add.Tensor`` or ``addmm*3``; exact: a backward call
-                has a name of its own, such as ``native_layer_norm_backward``.
+                has a name of its own, such as ``native_layer_norm_backward``. An operator alone
+                finds its ``other/…`` calls too; a `Target` finds what it chooses when armed.
             module: Module filter: the module and everything below; globs.
             phase: One phase or several.
             code: Source line such as ``run.py[83]``; any frame of the stack.
@@ -275,11 +276,12 @@ class Trace:
         """
         rows = lookup.find_rows(
             self,
-            None if op is None else Target.parse(op),
+            Target.parse(op) if isinstance(op, str) else op,
             modules=None if module is None else (module,),
             phases=(phase,) if isinstance(phase, str) else phase,
             code=() if code is None else (CodeFilter.parse(code),),
             parameter=parameter,
+            either=isinstance(op, str),
         )
         return lookup.make_sites(self, rows)
 

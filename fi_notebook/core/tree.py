@@ -46,7 +46,8 @@ class Node:
         name: What it is called among its siblings.
         kind: One of `KINDS`.
         path: What names it in full: a module path, ``file[line]`` or an operator.
-        detail: Class of a module, text of a source line; else ``""``.
+        detail: Class of a module, text of a source line, of a step that its compiled model
+            ran eagerly; else ``""``.
         call_rows: Rows of `Trace.calls` at or below it, in execution order.
         folded: Whether all its calls are of the folded sort (``detach``, factories …).
         children: The nodes below it.
@@ -153,7 +154,8 @@ def build_tree(trace: Trace, by: str = "module", *, folded: bool = True) -> Node
     rows = np.arange(trace.call_count)
     if not folded:
         rows = rows[~_folded(trace)]
-    return _branch(trace, _Label("step", "step", ""), VIEWS[by](trace, rows), rows)
+    eager = "ran eagerly" if trace.info.get("ran_eagerly") else ""
+    return _branch(trace, _Label("step", "step", "", eager), VIEWS[by](trace, rows), rows)
 
 
 class _Label(NamedTuple):

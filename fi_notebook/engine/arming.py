@@ -136,9 +136,9 @@ def _check_stored(fault: Fault, model: nn.Module) -> None:
 def sites_of(fault: Fault, golden: Trace) -> list[Site]:
     """The sites of the golden run that a fault chooses."""
     target = fault.target
-    found = golden.find(str(target), module=None, phase=fault.phases or None)
+    found = golden.find(target, module=None, phase=fault.phases or None)
     for line in fault.code:
-        chosen = set(golden.find(str(target), code=line))
+        chosen = set(golden.find(target, code=line))
         found = [site for site in found if site in chosen]
     if fault.modules is not None:
         found = [site for site in found if _is_within(fault.modules, golden, site)]
@@ -167,7 +167,7 @@ def _micro_batch(golden: Trace, site: Site) -> int:
 
 def _late_alone(fault: Fault, golden: Trace) -> bool:
     """Whether all that it could choose is passed over for being after the update."""
-    found = [] if takes_late(fault) else golden.find(str(fault.target))
+    found = [] if takes_late(fault) else golden.find(fault.target)
     return bool(found) and not _without_late(golden, found)
 
 
@@ -227,7 +227,7 @@ def check_fits(fault: Fault, golden: Trace) -> None:
 def _unfit(fault: Fault, golden: Trace) -> str:
     """Why the filters of a fault leave none of the calls that its target names."""
     asked = Asked.of(fault.target, fault.phases, fault.modules, fault.code, fault.micro_batches)
-    sites = golden.find(asked.op)
+    sites = golden.find(Target.parse(asked.op))
     if not takes_late(fault):
         sites = _without_late(golden, sites)
     patterns = ("",) if fault.modules is None else fault.modules
@@ -266,7 +266,7 @@ def unlike_headless(fault: Fault, golden: Trace) -> str:
     target, calls = fault.target, golden.calls
     if target.kind != "call" or target.counted:
         return ""
-    sites = golden.find(str(target))
+    sites = golden.find(target)
     first = calls["counted"].argmax() if calls["counted"].any() else len(calls["counted"])
     rows = [_call_of(golden, site) for site in sites]
     if rows and max(rows) < first:
@@ -366,7 +366,7 @@ def anchored(fault: Fault, golden: Trace) -> Anchor | None:
     """Where the one call that a fault chooses stood in the golden run, else None."""
     if fault.target.kind != "call" or fault.target.call is None:
         return None
-    sites = golden.find(str(fault.target))
+    sites = golden.find(fault.target)
     return Anchor.of(sites[0]) if sites else None
 
 

@@ -52,7 +52,7 @@ def draw_distinct(k: int, n: int, generator: torch.Generator) -> torch.Tensor:
 
 
 def fraction_count(fraction: float, n: int) -> int:
-    """How many of ``n`` elements a fraction is: rounded half to even, at least one if above 0."""
+    """How many of ``n`` elements a fraction is: rounded half to even, at least one above 0."""
     return min(n, max(round(fraction * n), 1)) if fraction > 0 else 0
 
 
@@ -89,7 +89,7 @@ def _choose_fraction(fraction: float, tensor: torch.Tensor, generator: torch.Gen
 add_selection(
     Selection(
         "count",
-        "So many distinct elements, drawn uniformly.",
+        "So many distinct elements, drawn uniformly; 0 strikes none.",
         ({"count": 5},),
         _parse_count,
         _fit_count,
@@ -99,7 +99,7 @@ add_selection(
 add_selection(
     Selection(
         "fraction",
-        "This part of all elements, drawn uniformly: rounded half to even, at least one.",
+        "This part of all elements, drawn uniformly: rounded half to even, at least one above 0.",
         ({"fraction": 0.01},),
         _parse_fraction,
         nothing_to_fit,

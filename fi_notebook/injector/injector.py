@@ -65,7 +65,8 @@ class Injector:
             is one step unless it is given.
         start_step: Number of the first step, where training is resumed.
         rank: Rank of this process; asked of ``torch.distributed`` if left out.
-        events: File for one JSON line per injection, or None.
+        events: File of JSON lines, or None: one a strike, then one a fault without any, and one
+            at the end.
         verbosity: ``quiet``, ``normal`` or ``verbose``; as the plan says if left out.
 
     Raises:
@@ -126,6 +127,11 @@ class Injector:
     def injections(self) -> list[Injection]:
         """Every strike so far, in order."""
         return list(self._striker.injections)
+
+    @property
+    def refused(self) -> tuple[NotInjected, ...]:
+        """Every enabled fault that can never strike this model, with the reason."""
+        return self._refused
 
     @property
     def not_injected(self) -> tuple[NotInjected, ...]:

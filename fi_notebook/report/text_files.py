@@ -1,7 +1,7 @@
 """What a file of an injector's events, or a saved trace, comes to.
 
     2 injections
-      gain struck 2 times, in steps 1, 2: 16 elements changed
+      gain struck 2 times, in steps 1, 2, at addmm*1:0: 16 elements changed
       never was not injected: asked for call 9 of relu, 1 was made
     training came to step 2
 
@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import Any
 
 from fi_notebook.analysis.words import several
-from fi_notebook.core.site import PHASES, module_text
+from fi_notebook.core.site import PHASES, Target, module_text
 from fi_notebook.core.trace import Trace
 from fi_notebook.core.words import agreed, counted
-from fi_notebook.errors import FiError
+from fi_notebook.errors import FiError, SiteError
 
-__all__ = ["events", "trace"]
+__all__ = ["events", "sites", "trace"]
 
 
 def trace(found: Trace) -> str:
@@ -47,6 +47,29 @@ def trace(found: Trace) -> str:
         first = found.site(int(bad.argmax()))
         lines.append(f"  the first is {first} ({first.phase}, {module_text(first.module)})")
     return "\n".join(lines)
+
+
+def sites(found: Trace, target: str) -> str:
+    """The sites that a target finds, one a line.
+
+    Args:
+        found: A trace.
+        target: Text such as ``relu`` or ``addmm*3``.
+
+    Returns:
+        Lines of text: site, phase, module, source line, dtype and shape.
+
+    Raises:
+        SiteError: There is none; says why.
+    """
+    chosen = found.find(target)
+    if not chosen:
+        raise SiteError(found.missing(Target.parse(target)))
+    return "\n".join(
+        f"{site}  {site.phase}  {site.module}  {site.code[0].label if site.code else '-'}  "
+        f"{site.dtype} {site.shape}"
+        for site in chosen
+    )
 
 
 def events(path: Path) -> str:
@@ -98,8 +121,11 @@ def _record(found: Sequence[dict[str, Any]]) -> list[str]:
 def _fault(name: str, fired: Sequence[dict[str, Any]]) -> str:
     steps = list(dict.fromkeys(str(event["step"]) for event in fired))
     where = f"{'step' if len(steps) == 1 else 'steps'} {', '.join(steps)}"
+    places = several(list(dict.fromkeys(event["site"] for event in fired)))
     changed = counted(sum(event["changed"] for event in fired), "element")
-    return f"  {name} struck {counted(len(fired), 'time')}, in {where}: {changed} changed"
+    return (
+        f"  {name} struck {counted(len(fired), 'time')}, in {where}, at {places}: {changed} changed"
+    )
 
 
 def _event(line: str, path: Path, number: int) -> dict[str, Any]:

@@ -53,7 +53,7 @@ def compare_steps(
         margin: How many times the noise still counts as noise.
     """
     facts = {"step": trace.info.get("step", 0), "loss": faulty.shown_loss}
-    other = faulty.recorder.trace(settings(setup) | facts, golden=trace)
+    other = faulty.recorder.trace(settings(setup, faulty) | facts, golden=trace)
     alignment = align(trace, other)
     rows = zip(alignment.faulty_rows, alignment.golden_rows, strict=True)
     golden_rows = {int(f): int(g) for f, g in rows if f >= 0 and g >= 0}

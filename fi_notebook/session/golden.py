@@ -17,6 +17,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from fi_notebook.core.run import Comparison
 from fi_notebook.core.site import Site
 from fi_notebook.core.trace import Trace
+from fi_notebook.engine.compiled import is_compiled
 from fi_notebook.engine.replay import Setup, StepResult, run_step
 from fi_notebook.engine.snapshot import Snapshot
 from fi_notebook.engine.store import ValueStore
@@ -75,7 +76,7 @@ def record_golden(stage: Stage, snapshot: Snapshot, keeping: Keeping) -> GoldenR
             raise result.error
         check_ran(stage.setup, result)
     with _disable_current_modes():
-        info = settings(stage.setup) | {
+        info = settings(stage.setup, result) | {
             "step": 0,
             "loss": result.shown_loss,
             "forwards": result.forwards,
@@ -134,8 +135,12 @@ def _value(stage: Stage, golden: StepResult, snapshot: Snapshot, site: Site) -> 
     return whole.clone()
 
 
-def settings(setup: Setup) -> dict[str, Any]:
-    """What decides whether two runs can be equal: versions, threads and flags."""
+def settings(setup: Setup, result: StepResult) -> dict[str, Any]:
+    """What decides whether two runs can be equal: versions, threads and flags.
+
+    A compiled model runs eagerly in a session, and its runs say so.
+    """
+    compiled = is_compiled(setup.model) or result.recorder.watch.scope.wrapped
     return {
         "model": type(setup.model).__name__,
         "optimizers": [type(optimizer).__name__ for optimizer in setup.optimizers],
@@ -148,4 +153,4 @@ def settings(setup: Setup) -> dict[str, Any]:
         "float32_matmul_precision": torch.get_float32_matmul_precision(),
         "mkldnn": torch.backends.mkldnn.enabled,
         "seed_variable": os.environ.get("PYTHONHASHSEED", ""),
-    }
+    } | ({"ran_eagerly": True} if compiled else {})

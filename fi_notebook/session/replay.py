@@ -104,7 +104,7 @@ class Replay:
         golden = self._golden_course(steps, focus, evaluate)
         faulty = self._course("faulty", steps, focus, evaluate, golden)
         comparison = self._compare(golden, faulty, focus, noise)
-        injections = tuple(i for result in faulty.results for i in result.injections)
+        injections = [i for result in faulty.results for i in result.injections]
         fired = {injection.fault for injection in injections}
         not_injected = tuple(n for n in _missed(self.plan, faulty.results) if n.fault not in fired)
         detections = detect(
@@ -312,7 +312,7 @@ class Replay:
             trace = self.golden.trace
         else:
             info = {"step": focus, "loss": reference.shown_loss, "memory": reference.memory}
-            trace = reference.recorder.trace(settings(setup) | info)
+            trace = reference.recorder.trace(settings(setup, reference) | info)
         margin = self.tolerance.noise
         comparison = compare_steps(setup, reference, trace, struck, noise, margin)
         last = (golden.results[-1], faulty.results[-1])

@@ -134,7 +134,7 @@ class Slices:
         step = next((n for n in range(self.steps) if n in fault.steps), None)
         if step is None:
             raise Astray("the fault is for no step that was recorded")
-        sites = self._traces[step].find(str(fault.target))
+        sites = self._traces[step].find(fault.target)
         if not sites:
             raise Astray("the golden run made no such call")
         return self.run(fault, sites[0], step)

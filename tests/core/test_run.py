@@ -79,7 +79,7 @@ def test_what_became_of_each_fault(forked: Comparison) -> None:
     faults = tuple(Fault(name, Target("relu"), "zero") for name in ("f1", "f2", "f3"))
     run = Run(
         plan=FaultPlan(faults),
-        injections=(injection("f1", 0), injection("f1", 3), injection("f2", 0)),
+        injections=[injection("f1", 0), injection("f1", 3), injection("f2", 0)],
         not_injected=(NotInjected("f3", "asked for call 7 of relu, 1 was made"),),
         comparison=forked,
         outcome=Outcome("masked_exact", "it died."),

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -69,7 +70,10 @@ def test_double_backward_has_the_lines_of_the_whole_chain() -> None:
         ({"op": "sum.default"}, []),
         ({"op": "_foreach_add_*1:0[1]"}, ["_foreach_add_*1:0[1]"]),
         ({"op": "other/mul"}, ["other/mul*1:0"]),
-        ({"op": "mul"}, []),
+        ({"op": "mul"}, ["other/mul*1:0"]),
+        ({"op": "mul", "phase": "other"}, ["other/mul*1:0"]),
+        ({"op": "mul*1"}, []),
+        ({"op": Target.parse("mul")}, []),
         ({"op": "param:fc.weight"}, []),
         ({"module": "fc"}, ["addmm*1:0", "mm*1:0", "sum*1:0"]),
         ({"module": "f*", "phase": "backward"}, ["mm*1:0", "sum*1:0"]),
@@ -81,7 +85,7 @@ def test_double_backward_has_the_lines_of_the_whole_chain() -> None:
         ({"phase": "recompute"}, []),
     ],
 )  # fmt: skip
-def test_find_joins_its_filters(trace: Trace, filters: dict[str, str], expected: list[str]) -> None:
+def test_find_joins_its_filters(trace: Trace, filters: dict[str, Any], expected: list[str]) -> None:
     """Every filter must hold; operators match exactly."""
     assert [str(site) for site in trace.find(**filters)] == expected
 

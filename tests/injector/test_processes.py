@@ -76,7 +76,7 @@ def test_workers_within_a_sessions_step_are_not_struck() -> None:
     session = Session(step, model=case.model, optimizer=case.optimizer)
     session.arm("stack", "zero")
     run = session.replay()
-    assert run.injections == ()
+    assert run.injections == []
     assert seen == [ONES] * len(seen)
 
 

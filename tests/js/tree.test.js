@@ -49,6 +49,13 @@ test("operators hold their calls, the timeline runs of a phase", () => {
   assert.deepEqual(lines("timeline").filter((line) => !line.startsWith(" ")), ["forward", "backward", "forward"]);
 });
 
+test("the model of a compiled step says that it ran eagerly", () => {
+  const step = trace();
+  step.data.info = { ran_eagerly: true };
+  const tree = buildTree(step, "modules");
+  assert.deepEqual(nodeText({ trace: step, ui: { view: "modules" } }, tree, 0), { name: "Net", detail: "ran eagerly" });
+});
+
 test("numbered siblings of one class fold into one node", () => {
   const step = trace();
   step.data.modules = [["", "Net", []], ...[0, 1, 2, 3].map((n) => [`layers.${n}`, "Block", []]), ["norm", "Norm", []]];

@@ -79,7 +79,7 @@ def test_names_of_a_model_are_text() -> None:
     names = (Difference(HOSTILE, False, 1, 6, 0.1, 0.1),)
     drawn = _everything(
         plan=FaultPlan((Fault(HOSTILE, Target.parse("mm*1:0"), "zero"),)),
-        injections=(struck,),
+        injections=[struck],
         comparison=comparison({"mm*1:0": 0.1}, trace, gradients=names, parameters=names),
         golden=steps([1.0], metrics={HOSTILE: 0.5}),
     )

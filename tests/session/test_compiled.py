@@ -87,6 +87,19 @@ def test_the_calls_inside_are_named(compiled: Compiled, given: str) -> None:
     assert session.run.injections[0].changed > 0
 
 
+@pytest.mark.parametrize("given", ["model", "wrapper"])
+def test_the_tree_says_that_a_compiled_model_ran_eagerly(compiled: Compiled, given: str) -> None:
+    """In its root and in `Trace.info`; of a model that is not compiled neither does."""
+    model = compiled.model if given == "model" else compiled.function
+    trace = Session(compiled.step, model=model).trace()  # type: ignore[arg-type]  # as above
+    assert trace.info["ran_eagerly"] is True
+    assert trace.tree().label == "step  ran eagerly"
+    assert str(trace.tree("op")).startswith("step  ran eagerly  ")
+    plain = Session(lambda: compiled.model(compiled.x).sum(), model=compiled.model).trace()
+    assert "ran_eagerly" not in plain.info
+    assert plain.tree().label == "step"
+
+
 def test_an_eager_model_whose_step_is_compiled(compiled: Compiled) -> None:
     """A compiled loss function beside an eager model is seen through as well."""
     criterion = torch.compile(lambda a, b: (a - b).square().mean(), backend="eager")

@@ -152,6 +152,7 @@ def test_a_crash_of_the_faulty_run_is_an_outcome(net: Net) -> None:
     run = session.replay()
     assert run.outcome.name == "crash"
     assert "a gradient is not finite" in run.error
+    assert isinstance(run.injections, list)
     assert run.injections[0].changed == 24  # 4 × 6
 
 

@@ -28,9 +28,9 @@ export function nodeText(store, tree, node) {
 /** A module's path below the module above it, and its class.
  * @param {Store} store @param {Tree} tree */
 function moduleText(store, tree, node) {
-  const { modules } = store.trace.data;
+  const { modules, info } = store.trace.data;
   const [path, kind, aliases] = modules[tree.ref[node]];
-  if (path === "") return { name: kind || "model", detail: "" };
+  if (path === "") return { name: kind || "model", detail: info?.ran_eagerly ? "ran eagerly" : "" };
   const parent = tree.parent[node];
   const above = parent >= 0 && tree.kind[parent] === KIND.module ? modules[tree.ref[parent]][0] : "";
   const name = above && path.startsWith(`${above}.`) ? path.slice(above.length + 1) : path;
