@@ -15,7 +15,7 @@ from fi_notebook import faults
 from fi_notebook.core.fault import Fault
 from fi_notebook.core.injection import NotInjected
 from fi_notebook.core.match import CodeFilter, module_hint
-from fi_notebook.core.site import PHASES
+from fi_notebook.core.site import PHASES, Target
 from fi_notebook.core.unfit import Asked
 from fi_notebook.core.words import agreed, counted, too_few
 from fi_notebook.engine.collectives import qualified_operator
@@ -167,8 +167,7 @@ class Aim:
     def _in_scope(self, call: Call) -> bool:
         outside = self._outside(call)
         if not self.fired:
-            overload = self.fault.target.overload
-            self._considered.add(call, not outside and overload in (None, call.overload))
+            self._considered.add(call, not outside and _has_overload(call, self.fault.target))
         if outside and self.fault.target.call is not None:
             where = self.watch.table.infos[call.module].path
             stack = call.stack if call.cause is None else call.cause.stack
@@ -182,7 +181,7 @@ class Aim:
 
     def _is_overload(self, call: Call) -> bool:
         wanted = self.fault.target.overload
-        if wanted is None or wanted == call.overload:
+        if _has_overload(call, self.fault.target):
             return True
         if self.fault.target.call is not None:
             self.refusal = f"{call.op}*{call.number} is overload {call.overload!r}, not {wanted!r}"
@@ -260,7 +259,7 @@ class Aim:
                 f"{str(target)!r} is struck"
             )
         if target.kind != "call" and not self.reached:
-            return f"there was no {str(target)!r} to strike in step {fault.steps}{self._batches()}"
+            return f"there was no {str(target)!r} to strike {self._when()}"
         if self.reached == 0:
             return self._no_call()
         if target.call is not None and self.reached < target.call:
@@ -268,12 +267,10 @@ class Aim:
         if self.last_output:
             return f"asked for {str(target)!r}; the last output of that call is {self.last_output}"
         asked = Asked.of(target, fault.phases, fault.modules, fault.code)
-        unfit = self._considered.reason(asked, f"in step {fault.steps}{self._batches()}")
+        unfit = self._considered.reason(asked, self._when())
         if unfit or fault.probability < 1:
             return unfit or f"its probability of {fault.probability} never came up"
-        return (
-            f"no call of {target.op!r} in step {fault.steps} fits {str(target)!r} and its filters"
-        )
+        return f"no call of {target.op!r} {self._when()} fits {str(target)!r} and its filters"
 
     def _no_call(self) -> str:
         fault, target = self.fault, self.fault.target
@@ -286,13 +283,13 @@ class Aim:
         called = [op for op, counted in self.watch.numbers if counted == target.counted]
         hint = module_hint(str(target), self.watch.table.names) or uncalled(self.op, called)
         unseen = "" if target.counted or self.watch.clock.one_step else f" ({_UNCOUNTED})"
-        where = f"in step {fault.steps}{self._batches()}"
-        return f"no call of {target.op!r} was made {where}{hint}{unseen}"
+        return f"no call of {target.op!r} was made {self._when()}{hint}{unseen}"
 
-    def _batches(self) -> str:
-        """In which micro batches it was to strike, and how many there were."""
+    def _when(self) -> str:
+        """In which steps and micro batches it was to strike, and how many of these there were."""
         chosen, had = self.fault.micro_batches, self.watch.clock.micro_batch + 1
-        return "" if chosen is None else f", micro batch {chosen} (the last step had {had})"
+        batches = "" if chosen is None else f", micro batch {chosen} (the last step had {had})"
+        return f"in step {self.fault.steps}{batches}"
 
     def _no_step(self) -> str:
         steps, first, last = self.fault.steps, self.first_step, self.last_step
@@ -309,6 +306,10 @@ class Aim:
             return f"{came} ({counted(last - first + 1, 'step')} came)"
         wanted = min((n for n, *_ in steps.ranges if n > last), default=last) + 1
         return f"{came}; ask for more, as in replay(steps={wanted})"
+
+
+def _has_overload(call: Call, target: Target) -> bool:
+    return target.overload in (None, call.overload)
 
 
 def takes_late(fault: Fault) -> bool:
