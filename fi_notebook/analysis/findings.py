@@ -29,6 +29,7 @@ SECOND_MOMENTS = ("exp_avg_sq", "square_avg", "exp_inf")
 """Names of the optimizer state by which an update is divided."""
 
 _GREW = 1e6
+_NAMED = 2  # of many second moments, these are named
 _OPTIMIZER = PHASES.index("optimizer")
 _NORMS = ("norm", "linalg_vector_norm", "_foreach_norm")
 
@@ -51,30 +52,45 @@ def hidden_damage(comparison: Comparison, *, grew: float = _GREW) -> tuple[str, 
 
     Frozen weights, zeroed gradients, and buffers that evaluation alone reads.
     """
-    moments = [_second_moment(state, grew) for state in comparison.optimizer_state]
+    moments = [
+        state
+        for state in comparison.optimizer_state
+        if any(name in state.name for name in SECOND_MOMENTS)
+    ]
+    infinite = [state for state in moments if state.new_inf]
+    far = [state for state in moments if not state.new_inf and state.relative_l2 >= grew]
     quiet = _all(comparison, (_zeroed_gradients, _bad_buffers))
-    return (*(text for text in moments if text), *quiet)
+    return tuple(text for text in (_infinite(infinite), _far(far), *quiet) if text)
 
 
 def _all(comparison: Comparison, finders: Sequence[Callable[[Comparison], str]]) -> tuple[str, ...]:
     return tuple(text for finder in finders if (text := finder(comparison)))
 
 
-def _second_moment(state: Difference, grew: float) -> str:
-    if not any(name in state.name for name in SECOND_MOMENTS):
-        return ""
-    if state.new_inf:
-        return (
-            f"optimizer state {state.name} holds {state.new_inf} new Inf in "
-            f"{counted(state.numel, 'element')}: the update divides by it, so that "
-            "gradients move these weights no more"
-        )
-    if state.relative_l2 >= grew:
-        return (
-            f"optimizer state {state.name} is {times(state.relative_l2)} its golden "
-            "norm away: the update divides by its root, so its weights hardly move any more"
-        )
-    return ""
+def _infinite(states: Sequence[Difference]) -> str:
+    """The second moments that hold a new Inf, the worst first."""
+    clauses = [
+        f"{state.name} holds {state.new_inf:,} new Inf in {counted(state.numel, 'element')}"
+        for state in sorted(states, key=lambda state: -state.new_inf)
+    ]
+    divisor = "it" if len(clauses) == 1 else "them"
+    return _moments(
+        clauses, f"the update divides by {divisor}, so that gradients move these weights no more"
+    )
+
+
+def _far(states: Sequence[Difference]) -> str:
+    """The second moments that are many golden norms away, the worst first."""
+    clauses = [
+        f"{state.name} is {times(state.relative_l2)} its golden norm away"
+        for state in sorted(states, key=lambda state: -state.relative_l2)
+    ]
+    root = "its root, so its" if len(clauses) == 1 else "their roots, so their"
+    return _moments(clauses, f"the update divides by {root} weights hardly move any more")
+
+
+def _moments(clauses: Sequence[str], meaning: str) -> str:
+    return f"optimizer state {several(clauses, _NAMED)}: {meaning}" if clauses else ""
 
 
 def _zeroed_gradients(comparison: Comparison) -> str:
@@ -106,7 +122,7 @@ def _infinite_norm(comparison: Comparison) -> str:
 
 def _nonfinite(kind: str, differences: Sequence[Difference], meaning: str) -> str:
     bad = [d for d in differences if d.new_nan or d.new_inf]
-    names = [f"{d.name} ({d.new_nan} NaN, {d.new_inf} Inf)" for d in bad]
+    names = [f"{d.name} ({d.new_nan:,} NaN, {d.new_inf:,} Inf)" for d in bad]
     return f"new NaN or Inf in {kind} {several(names)}: {meaning}" if bad else ""
 
 

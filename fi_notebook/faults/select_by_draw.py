@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from fi_notebook.core.words import counted
 from fi_notebook.errors import FaultError
 from fi_notebook.faults.elements import (
     Indices,
@@ -61,10 +62,11 @@ def _parse_count(value: Any) -> int:
 
 
 def _fit_count(count: int, _dtype: str, shape: Shape) -> None:
-    if count > prod(shape):
+    size = prod(shape)
+    if count > size:
         raise FaultError(
-            f"elements {{'count': {count}}}: the tensor of shape {shape} has {prod(shape)} "
-            f"elements; valid counts are 0 to {prod(shape)}"
+            f"count {count:,}: the tensor of shape {shape} has {counted(size, 'element')}; "
+            f"valid counts are 0 to {size:,}"
         )
 
 

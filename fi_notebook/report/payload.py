@@ -309,6 +309,7 @@ def steps_payload(golden: Sequence[StepRecord], faulty: Sequence[StepRecord]) ->
 def _comparison(comparison: Comparison) -> dict[str, Any]:
     first = comparison.first
     return {
+        "step": comparison.golden.info.get("step", 0),
         "compared": len(comparison),
         "diverged": len(comparison.diverged),
         "equal": comparison.equal,

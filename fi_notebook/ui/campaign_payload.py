@@ -1,6 +1,6 @@
 """What a page is told of a campaign: how far it is, rates, pictures and some rows.
 
-    frame(campaign)       small, for every update
+    frame(campaign)       small, for every update; with a trace, elements have coordinates
     pictures(campaign)    figures and their text twins, which cost more
 
 Both are plain data that JSON can write.
@@ -10,14 +10,19 @@ from __future__ import annotations
 
 import json
 import math
+from contextlib import suppress
 from typing import Any
+
+import numpy as np
 
 from fi_notebook.analysis.words import about, told_apart
 from fi_notebook.campaign.counted import Counted
 from fi_notebook.campaign.journal import Row
 from fi_notebook.campaign.results import Results
 from fi_notebook.core.run import HARMLESS
+from fi_notebook.core.trace import Trace
 from fi_notebook.core.words import counted, spoken
+from fi_notebook.errors import FiError
 from fi_notebook.report.campaign_figures import campaign_figures
 
 __all__ = ["MOST_ROWS", "frame", "pictures"]
@@ -28,8 +33,13 @@ MOST_ROWS = 30
 _WORST = ("crash", "nan_immediate", "nan_delayed")
 
 
-def frame(campaign: Counted) -> dict[str, Any]:
-    """How far a campaign is, its rates, and the rows that a person may want to open."""
+def frame(campaign: Counted, golden: Trace | None = None) -> dict[str, Any]:
+    """How far a campaign is, its rates, and the rows that a person may want to open.
+
+    Args:
+        campaign: The campaign.
+        golden: The trace of the session that it strikes, where there is one here.
+    """
     results, progress = campaign.results, campaign.progress
     harmful = _worst(results)
     done = len(results) if progress is None else progress.done
@@ -41,7 +51,7 @@ def frame(campaign: Counted) -> dict[str, Any]:
         "words": "nothing was run yet" if progress is None else str(progress),
         "early": "" if not done or progress is None else f"{about(progress.early)} ended early",
         "rates": _rates(results),
-        "rows": [_row(row) for row in harmful[:MOST_ROWS]],
+        "rows": [_row(row, golden) for row in harmful[:MOST_ROWS]],
         "harmful": len(harmful),
         "more": counted(len(results), "injection"),
     }
@@ -79,7 +89,7 @@ def _rank(row: Row) -> tuple[int, float, int]:
     return worst, 0.0 if math.isnan(distance) else -distance, row.id
 
 
-def _row(row: Row) -> dict[str, Any]:
+def _row(row: Row, golden: Trace | None) -> dict[str, Any]:
     """What stands in the line of a row; text, since JSON has no NaN."""
     fault, bit = row.fault, row.place.get("bit")
     before, after = (row.metrics.get(name, float("nan")) for name in ("before", "after"))
@@ -88,16 +98,30 @@ def _row(row: Row) -> dict[str, Any]:
         "id": row.id,
         "site": row.site,
         "what": what,
-        "elements": _elements(fault["elements"]),
+        "elements": _elements(fault["elements"], _shape(row.site, golden)),
         "change": " → ".join(told_apart(before, after)),
         "outcome": spoken(row.outcome),
         "reason": row.reason,
     }
 
 
-def _elements(elements: Any) -> str:
+def _shape(site: str, golden: Trace | None) -> tuple[int, ...] | None:
+    """Shape of a site, where the trace has it."""
+    if golden is None:
+        return None
+    with suppress(FiError):
+        return golden.site(golden.row(site)).shape
+    return None
+
+
+def _elements(elements: Any, shape: tuple[int, ...] | None) -> str:
+    """The elements in words; one element by its coordinates where the shape is known."""
     index = elements.get("index") if isinstance(elements, dict) else None
-    return f"element {index}" if isinstance(index, int) else json.dumps(elements)
+    if not isinstance(index, int):
+        return json.dumps(elements)
+    if shape is None or not 0 <= index < math.prod(shape):
+        return f"element {index}"
+    return f"element {[int(at) for at in np.unravel_index(index, shape)]}"
 
 
 def pictures(campaign: Counted) -> dict[str, Any]:

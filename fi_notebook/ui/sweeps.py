@@ -43,12 +43,13 @@ class Sweep:
         """Show nothing yet."""
         self._explorer = explorer
         self.campaign = campaign
+        self._golden = explorer.session.golden  # that of the sweep, should it be traced again
         self._updates = Coalescer(self._show)
         campaign.subscribe(self._changed)
 
     def messages(self) -> Iterator[Message]:
         """All that a page needs that has just been opened."""
-        yield Message("sweep", frame(self.campaign))
+        yield Message("sweep", frame(self.campaign, self._golden))
         yield Message("sweep_pictures", pictures(self.campaign))
 
     def _changed(self) -> None:

@@ -44,6 +44,24 @@ def test_an_infinite_second_moment_freezes_weights() -> None:
     )
 
 
+def test_of_many_second_moments_the_worst_two_are_named() -> None:
+    """24 infinite ones and 4 huge ones are one sentence each, with how many more there are."""
+    infinite = [Difference(f"p{n}.exp_avg_sq", False, 6, 6, new_inf=1000 + n) for n in range(24)]
+    huge = [Difference(f"q{n}.exp_avg_sq", False, 6, 6, 1e6 * (n + 1)) for n in range(4)]
+    assert findings(comparison({}, optimizer_state=(*infinite, *huge))) == (
+        (
+            "optimizer state p23.exp_avg_sq holds 1,023 new Inf in 6 elements, p22.exp_avg_sq "
+            "holds 1,022 new Inf in 6 elements and 22 more: the update divides by them, so that "
+            "gradients move these weights no more"
+        ),
+        (
+            "optimizer state q3.exp_avg_sq is more than a million times its golden norm away, "
+            "q2.exp_avg_sq is more than a million times its golden norm away and 2 more: the "
+            "update divides by their roots, so their weights hardly move any more"
+        ),
+    )
+
+
 def test_a_huge_second_moment_is_named_from_a_stated_factor() -> None:
     """1e12 times is; the limit is an argument."""
     state = (Difference("fc.weight.exp_avg_sq", False, 2, 6, 1e12),)

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { edit, elementOf, formOf } from "../../fi_notebook/assets/explorer/editing.js";
+import { edit, elementOf, formOf, uneditable } from "../../fi_notebook/assets/explorer/editing.js";
 import { faultText } from "../../fi_notebook/assets/explorer/fault.js";
 import { Store } from "../../fi_notebook/assets/explorer/store.js";
 import { trace } from "./step.mjs";
@@ -51,4 +51,11 @@ test("the edited fault comes back with its site, as it was left", () => {
   assert.deepEqual([store.ui.element, store.ui.form.model, store.ui.form.parameters], [[0, 3], "bitflip", { bit: "12" }]);
   assert.match(faultText(store), /^bitflip\(bit="12"\) on element \[0, 3\]/);
   clearTimeout(store.timer);
+});
+
+test("a fault in a stored tensor is edited in Python", () => {
+  const store = new Store(() => {});
+  store.trace = trace();
+  assert.match(uneditable(store, { target: "param:fc1.weight", rows: [], elements: "all" }), /^a stored tensor has no form; edit it in Python/);
+  assert.equal(uneditable(store, { target: "mm*9:0", rows: [], elements: "all" }), "the golden run made no such call");
 });

@@ -47,3 +47,26 @@ test("an operator is no beginning of another", () => {
 test("what may well be text is left alone", () => {
   for (const text of ["relu", "aten::mm", '"foo:bar"', "op:nothing", "-effect:equal", "", "x".repeat(1e5)]) assert.equal(hint(text), "");
 });
+
+test("an unknown operator is told with those that have its name within theirs, or the nearest", () => {
+  assert.equal(hint("op:backward"), "no site fits: there is no operator backward; op:*backward* finds mm_backward");
+  assert.equal(hint("op:reluu"), "no site fits: there is no operator reluu, did you mean relu?");
+});
+
+test("a call or an output past the last is told with how many there are", () => {
+  for (const text of ["relu*9:0", "op:relu*9", "op:RELU*2:0"]) assert.equal(hint(text), "no site fits: relu has 1 call");
+  assert.equal(hint("mm_backward*1:2"), "no site fits: mm_backward*1 has 2 outputs");
+});
+
+test("an unknown module, dtype, kind of bad value or fault is told with what there is", () => {
+  assert.equal(hint("module:fc2"), "no site fits: there is no module fc2, did you mean fc1?");
+  assert.equal(hint("module:encoder"), "no site fits: there is no module encoder");
+  assert.equal(hint("dtype:bf16"), "no site fits: there is no dtype bf16; known are float32, bfloat16");
+  assert.equal(hint("bad:foo"), "no site fits: there is no kind of bad value foo; known are nan, inf");
+  assert.equal(hint("armed:f9"), "no site fits: there is no armed fault f9, did you mean f1? Known are f1");
+});
+
+test("a stored tensor is said to be armed in Python", () => {
+  assert.equal(hint("param:head.weight"),
+    'no site fits: param:head.weight is a stored tensor, no call: arm it with session.arm("param:head.weight", …)');
+});

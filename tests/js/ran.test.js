@@ -31,5 +31,6 @@ test("a result of an earlier plan says so and what to do", () => {
   assert.match(earlierText(after([F1], [OFF])), /earlier plan; no fault is armed now/);
   assert.match(earlierText(after([F1, F2], [F2, F1])), /press Replay/, "faults strike in the order of the plan");
   assert.equal(earlierText(Object.assign(after([F1], []), { readonly: true })), "This is the result of an earlier plan.");
+  assert.equal(earlierText(Object.assign(after([F1], [F1]), { replaying: true })), "This is the result of the run before.");
   assert.equal(earlierText(new Store(() => {})), "");
 });

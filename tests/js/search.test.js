@@ -61,3 +61,18 @@ test("a search may hold any characters of regular expressions", () => {
   assert.deepEqual(rows("op:m.m"), []);
   assert.deepEqual(rows("op:(((["), []);
 });
+
+test("a mark or an effect of two words needs no quotes", () => {
+  const effects = ["equal", "passed on"];
+  const read = (text) => parseQuery(text, [...trace().data.flags, ...effects]).map(({ field, value }) => [field, value]);
+  for (const text of ["is:in place relu", 'is:"in place" relu', "is:in_place relu", "is:IN PLACE  relu"]) {
+    assert.deepEqual(read(text).map(([field, value]) => [field, value.toLowerCase()]), [["is", "in place"], ["", "relu"]], text);
+  }
+  assert.deepEqual(read("-effect:passed on"), [["effect", "passed on"]]);
+  assert.deepEqual(read("effect:passed on2"), [["effect", "passed"], ["", "on2"]]);
+  assert.deepEqual(read("op:passed on"), [["op", "passed"], ["", "on"]]);
+});
+
+test("bad: finds the kinds that begin so, and none of an unknown one", () => {
+  assert.deepEqual([rows("bad:n"), rows("bad:INF"), rows("bad:foo")], [[3], [4], []]);
+});

@@ -171,3 +171,26 @@ test("a search that is emptied leaves the chosen site in sight", () => {
   store.changed("tree");
   assert.equal(inSight(), true);
 });
+
+test("the steps of a replay are kept until its result has come, or it has stopped", () => {
+  const store = new Store(() => {});
+  const receive = (kind, data) => store.receive({ kind, data, columns: {} });
+  const steps = { golden: [{ step: 0 }], faulty: [] };
+  for (const [kind, data] of [["state", { state: "idle" }], ["run", null]]) {
+    receive("state", { state: "replaying" });
+    receive("steps", steps);
+    assert.deepEqual([store.steps, store.replaying], [steps, true]);
+    receive(kind, data);
+    receive("steps", steps); // on its way meanwhile
+    assert.deepEqual([store.steps, store.replaying], [null, false]);
+    receive("state", { state: "idle" });
+  }
+});
+
+test("the figures of an earlier run are not shown as those of the newest", () => {
+  const store = new Store(() => {});
+  const run = { outcome: {}, not_injected: [], messages: [] };
+  store.receive({ kind: "figures", data: { figures: { training: "{}" }, texts: {} }, columns: {} });
+  store.receive({ kind: "run", data: run, columns: {} });
+  assert.deepEqual(store.figures, { figures: {}, texts: {}, awaited: true });
+});

@@ -442,6 +442,16 @@ def test_parameters_that_never_moved_have_no_axis() -> None:
     assert figure.layout.yaxis3.showticklabels is False
 
 
+def test_parameters_that_become_nan_are_not_called_equal() -> None:
+    """Equal in the 2 steps with a distance of 0; the 3 with NaN stand as crosses."""
+    golden = steps([2.0] * 5, distances=0.0)
+    faulty = steps([2.0] * 5, distances=[0.0, 0.0, nan, nan, nan])
+    figure = figures.training(run(golden=golden, faulty=faulty))
+    assert [note.text for note in figure.layout.annotations] == ["bit-equal in 2 of 5 steps"]
+    (crosses,) = [trace for trace in figure.data if trace.name == "NaN or Inf (faulty)"]
+    assert (crosses.yaxis, crosses.x, crosses.text) == ("y3", (2, 3, 4), ("NaN",) * 3)
+
+
 def test_a_far_bound_is_said_and_a_near_one_drawn() -> None:
     """A bound of 100 would make a line of 1 flat; of several each has its own dash."""
     near = tuple(Bound(step, "loss", 3.0) for step in range(5))

@@ -104,6 +104,7 @@ def test_a_run_spreads_its_errors_over_the_golden_sites() -> None:
             run.comparison.columns["relative_l2"][row]
         )
     assert data["outcome"]["name"] == run.outcome.name
+    assert data["comparison"]["step"] == 0
     json.dumps(plain(data), allow_nan=False)
 
 

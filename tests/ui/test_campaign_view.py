@@ -119,9 +119,12 @@ def test_an_interrupted_campaign_keeps_what_is_done() -> None:
 
 
 def test_the_most_harmful_rows_come_first() -> None:
-    """NaN before a changed value, whatever was made first; a page's JSON can hold both."""
+    """NaN before a changed value, whatever was made first; a page's JSON can hold both. With a
+    trace element 5 of 64 × 16 × 8 × 8 has coordinates.
+    """
+    session = sessions.inference()
     campaign = Campaign.of_sites(
-        sessions.inference(),
+        session,
         "other/relu*2:0",
         faults=[("set", {"value": 50.0}), ("set", {"value": float("nan")})],
         elements={"index": 5},
@@ -134,6 +137,9 @@ def test_the_most_harmful_rows_come_first() -> None:
     assert (told["state"], told["harmful"]) == ("done", 2)
     assert [(row["id"], row["outcome"]) for row in rows] == [(2, "nan immediate"), (1, "changed")]
     assert rows[0]["change"].endswith("→ NaN")
+    assert {row["elements"] for row in rows} == {"element 5"}
+    there = frame(campaign, session.golden)["rows"]
+    assert {row["elements"] for row in there} == {"element [0, 0, 0, 5]"}
 
 
 def test_every_picture_has_a_text() -> None:

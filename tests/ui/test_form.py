@@ -51,7 +51,7 @@ def test_an_index_that_is_none_arms_nothing(
         box.fill(text)
         page.locator(".fi-armbar .fi-primary:disabled").wait_for()
         page.locator(".fi-armbar", has_text="one element, not yet chosen").wait_for()
-        told = "index: cannot be read, see its field" if said else "no element is chosen"
+        told = f"index: '{text}' cannot be: {said}" if said else "no element is chosen"
         page.locator(".fi-armbar .fi-problem", has_text=told).wait_for()
         assert wrong(page) == ([f"'{text}' cannot be: {said}"] if said else [])
         assert box.get_attribute("aria-invalid") == ("true" if said else "false")

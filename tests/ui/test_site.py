@@ -243,7 +243,7 @@ def test_ranks_micro_batches_and_the_rest_are_armed(shown: Open, session: Sessio
 
 @pytest.mark.parametrize(
     ("label", "text", "said"),
-    [("bit", "40", "no bit 40"), ("steps", "x", "steps: cannot be read, see its field")],
+    [("bit", "40", "no bit 40"), ("steps", "x", "steps: 'x' cannot be: type 0, or")],
 )
 def test_a_fault_that_cannot_be_is_refused_before_it_is_armed(
     shown: Open, session: Session, label: str, text: str, said: str
@@ -367,3 +367,20 @@ def test_two_widgets_of_one_page_arm_their_own_faults(shown: Open, session: Sess
         assert len(set(ids)) == 2
         assert buttons == ids
         assert source in ids
+
+
+def test_the_bits_of_an_element_chosen_by_mouse_come_into_view(
+    shown: Open, session: Session
+) -> None:
+    """They end above the bar that arms, however low the card is; the focus stays where it was."""
+    with shown(session) as bridge:
+        page = bridge.page
+        choose(page, SITE)
+        frames = pictured(page)
+        page.locator(".fi-pane.fi-site").evaluate("pane => { pane.style.height = '330px'; }")
+        frames.first.click(position=cell(frames.first, 0, 0))
+        page.wait_for_function(
+            "() => document.querySelector('.fi-bits')?.getBoundingClientRect().bottom"
+            " <= document.querySelector('.fi-armbar').getBoundingClientRect().top"
+        )
+        assert page.locator(".fi-lens :focus").count() == 0

@@ -39,3 +39,25 @@ def test_a_norm_after_clipping_is_said_to_be_that(shown: Open) -> None:
         with shown(session) as bridge:
             tile = bridge.page.locator(".fi-tile .fi-key", has_text="gradient norm")
             assert tile.all_inner_texts() == [name]
+
+
+def test_a_stopped_replay_leaves_the_result_before_it(shown: Open, session: Session) -> None:
+    """While one runs the verdict is called that of the run before; after Stop the last result's
+    own curves are back.
+    """
+    session.arm("relu*2:0", "scale", factor=2.0)
+    session.replay(steps=3)
+    with shown(session) as bridge:
+        page = bridge.page
+        page.get_by_role("tab", name="Training").click()
+        final = page.locator(".fi-plot", has_text="training: ")
+        final.wait_for()
+        assert page.locator(".fi-tile .fi-key", has_text="step 0").count() == 4
+        page.locator(".fi-foot").get_by_label("steps", exact=True).fill("100000")
+        page.get_by_role("button", name="Replay", exact=True).click()
+        page.locator(".fi-plot", has_text="training so far").wait_for()
+        page.get_by_text("This is the result of the run before.").wait_for()
+        page.get_by_role("button", name="Stop", exact=True).click()
+        page.locator(".fi-state", has_text="cancelled").wait_for()
+        final.wait_for()
+        assert page.get_by_text("This is the result of the run before.").count() == 0

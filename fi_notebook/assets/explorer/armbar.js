@@ -24,8 +24,7 @@ export function armBar(view, change) {
     const [unread] = readForm(store, row).problems;
     const editing = edited(store);
     const target = targetText(store, row);
-    const told = unread && (unread.missing ? unread.said : `${unread.label}: cannot be read, see its field`);
-    const text = told || failed || store.preview?.problem || "";
+    const text = unread?.said || failed || store.preview?.problem || "";
     words.textContent = clip(faultText(store), 200);
     button_.textContent = editing ? `Change ${editing.fault}` : `Arm at ${clip(target, 36)}`;
     button_.title = unread?.said ?? (editing ? `put it back at ${editing.site}` : `arm at ${target}`);

@@ -184,10 +184,12 @@ function hearStrokes(view, part, box, hovered) {
   });
 }
 
-/** @param {View} view @param {Part} part @param {Place} place */
+/** Choose by mouse; the bits of the element are to be seen. @param {View} view @param {Part} part @param {Place} place */
 function chooseAt(view, part, place) {
   const index = elementAt(part, place);
-  if (index) choose(view.store, index);
+  if (!index) return;
+  view.store.ui.showBits = true;
+  choose(view.store, index);
 }
 
 /** @param {View} view @param {Part} part @param {KeyboardEvent} event */

@@ -36,6 +36,7 @@ export function elementOf(elements, shape) {
 
 /** Why a fault cannot be edited here, or "". @param {Store} store */
 export function uneditable(store, fault) {
+  if (/^(param|buffer|grad|state):/.test(fault.target)) return "a stored tensor has no form; edit it in Python: session.arm(…) and session.disarm(…)";
   if (!fault.rows.length || !store.trace) return "the golden run made no such call";
   const several = fault.elements.index !== undefined && !elementOf(fault.elements, store.shapeOf(fault.rows[0]));
   return several ? "it names several elements; edit injector.json and load it" : "";

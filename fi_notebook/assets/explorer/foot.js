@@ -42,7 +42,7 @@ export function footPane(view) {
     view.root.querySelector(".fi-plan")?.scrollIntoView({ block: "nearest" });
   }, { title: "the plan, below the site" }, "link");
   const live = h("span.steps", null, "steps ", steps);
-  const el = h("div.foot", null, state, why, armed, bar, h("span.fill"), replay, live, stop, disarm, code, save, report);
+  const el = h("div.foot", { role: "group", "aria-label": "session" }, state, why, armed, bar, h("span.fill"), replay, live, stop, disarm, code, save, report);
   return {
     el,
     update() {

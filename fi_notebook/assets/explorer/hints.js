@@ -1,7 +1,7 @@
 /** Why a search finds nothing, where that can be told from its terms. */
 
 import { plural } from "./numbers.js";
-import { FIELDS, search } from "./search.js";
+import { BAD, FIELDS, glob, search } from "./search.js";
 
 /** @import { Facts, Term } from "./search.js" */
 /** @import { Trace } from "./names.js" */
@@ -56,16 +56,67 @@ function longer(trace, terms, facts) {
   return "";
 }
 
+/** A call or an output that an operator has not. @param {Trace} trace @param {string} text */
+function pastLast(trace, text) {
+  const [, name, call, output] = /^([^*]+)\*(\d+)(?::(\d+))?$/.exec(text) ?? [];
+  const op = name ? trace.data.ops.findIndex((each) => each.toLowerCase() === name.toLowerCase()) : -1;
+  if (op < 0) return "";
+  const { op: ops, number, output: outputs } = trace.columns;
+  const most = (of, fits) => ops.reduce((max, each, row) => (each === op && fits(row) ? Math.max(max, of[row]) : max), -1);
+  const calls = most(number, () => true);
+  if (Number(call) > calls) return `${trace.data.ops[op]} has ${plural(calls, "call")}`;
+  const last = most(outputs, (row) => number[row] === Number(call));
+  return output !== undefined && Number(output) > last ? `${trace.data.ops[op]}*${call} has ${plural(last + 1, "output")}` : "";
+}
+
+/** Operators that have the word within their names, or one whose name is near.
+ * @param {Trace} trace @param {string} value */
+function otherOperator({ data: { ops } }, value) {
+  const name = value.replace(/\*\d+(?::\d+)?$/, "");
+  if (!name || name.includes("*") || ops.some((op) => op.toLowerCase() === name.toLowerCase())) return "";
+  const having = ops.filter((op) => op.toLowerCase().includes(name.toLowerCase()));
+  if (having.length) return `there is no operator ${name}; op:*${name}* finds ${having.slice(0, 3).join(", ")}${having.length > 3 ? ` and ${having.length - 3} more` : ""}`;
+  const near = nearest(name, ops);
+  return near && `there is no operator ${name.slice(0, 40)}, did you mean ${near}?`;
+}
+
+/** @param {Trace} trace @param {string} value */
+function otherModule({ data: { modules } }, value) {
+  const names = modules.flatMap(([path, , aliases]) => [path, ...aliases]).filter(Boolean);
+  const [exactly, below] = [glob(value), glob(`${value}.*`)];
+  if (!value || names.some((name) => exactly.test(name) || below.test(name))) return "";
+  const near = nearest(value, names);
+  return `there is no module ${value.slice(0, 40)}${near && `, did you mean ${near}?`}`;
+}
+
+/** What the values of a field are called. @type {Record<string, string>} */
+const KNOWN_AS = { is: "mark", bad: "kind of bad value", armed: "armed fault" };
+
+/** How names of stored tensors begin. */
+const STORED = ["param", "buffer", "grad", "state"];
+
+/** Why one term fits nothing, where its field tells. @param {Trace} trace @param {Term} term */
+function termHint(trace, { field, value, unknown = "" }) {
+  if (STORED.includes(unknown)) return `${value.slice(0, 80)} is a stored tensor, no call: arm it with session.arm("${value.slice(0, 80)}", …)`;
+  if (field === "op") return pastLast(trace, value) || otherOperator(trace, value);
+  if (field === "module") return otherModule(trace, value);
+  return field ? "" : pastLast(trace, value);
+}
+
 /** Why nothing is found, in one sentence; "" where the terms do not tell.
  * @param {Trace} trace @param {Term[]} terms @param {Facts} facts */
 export function hintOf(trace, terms, facts) {
   for (const { field, value, negate, unknown } of terms) {
+    if (STORED.includes(unknown ?? "")) continue;
     if (unknown && !value.startsWith(`${unknown}::`)) return missing("field", unknown, FIELDS, ":");
     if (field === "effect" && !facts.effect && !negate) return "no site fits: effects are known after a replay; press Replay first";
     if (field === "armed" && !facts.armed.size && !negate) return "no site fits: nothing is armed";
-    const known = { phase: trace.data.phases, is: trace.data.flags, effect: facts.effects }[field];
+    const known = { phase: trace.data.phases, is: trace.data.flags, effect: facts.effects, dtype: trace.data.dtypes, bad: BAD,
+      armed: [...new Set([...facts.armed.values()].flat())] }[field];
     const starts = known?.some((name) => name.toLowerCase().startsWith(value.toLowerCase()));
-    if (known && !starts && !negate) return missing(field === "is" ? "mark" : field, value, known);
+    if (known && !starts && !negate) return missing(KNOWN_AS[field] ?? field, value, known);
   }
-  return longer(trace, terms, facts);
+  const told = longer(trace, terms, facts);
+  const [first] = told ? [] : terms.filter((term) => !term.negate).map((term) => termHint(trace, term)).filter(Boolean);
+  return first ? `no site fits: ${first}` : told;
 }

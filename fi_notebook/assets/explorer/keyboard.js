@@ -44,24 +44,24 @@ export function placeIn(control, root) {
   return place;
 }
 
-/** What has taken the place of a control: what stands there now, else what comes next in what
- * is left around it. @param {{ above: any, way: number[] }[]} place */
+const GROUPS = '[role="group"], [role="toolbar"], form, section, .fi-explorer';
+
+/** What has taken the place of a control: the same control drawn anew, or that of the next or the
+ * previous item of a list; else the group around it, where no key does anything.
+ * @param {{ above: any, way: number[] }[]} place */
 export function successor(place) {
-  const can = (each) => each.matches(CONTROLS) && each.tabIndex >= 0 && usable(each);
-  for (const { above, way } of place) {
-    if (!above.isConnected) continue;
-    const there = way.reduce((at, n) => at?.children[n], above);
-    if (there && can(there)) return there;
-    const children = [...above.children];
-    const around = [...children.slice(way[0]), ...children.slice(0, way[0]).reverse()];
-    const found = around.flatMap((child) => [child, ...child.querySelectorAll(CONTROLS)]).find(can);
-    if (found) return found;
-  }
-  return null;
+  const { above, way: [at, ...inside] } = place.find((each) => each.above.isConnected);
+  const items = [above.children[at], ...(inside.length ? [above.children[at - 1]] : [])];
+  const controls = items.map((item) => inside.reduce((each, n) => each?.children[n], item));
+  const found = controls.find((each) => each?.matches(CONTROLS) && each.tabIndex >= 0 && usable(each));
+  if (found) return found;
+  const group = above.closest(GROUPS);
+  if (!group.hasAttribute("tabindex")) group.tabIndex = -1;
+  return group;
 }
 
 /** Draws so that the focus stays in the view: on the same control, or where that is gone or
- * disabled, on what has taken its place. What is disabled for a while has it back after, unless a
+ * disabled, on what has taken its place, and on nothing that would do something else. What is disabled for a while has it back after, unless a
  * person has gone on meanwhile. @param {any} root @returns {(work: () => void) => void} */
 export function focusKeeper(root) {
   let awaited = null;
@@ -76,7 +76,7 @@ export function focusKeeper(root) {
     const now = focusedIn(root);
     if (awaited && usable(awaited)) return awaited.focus({ preventScroll: true });
     if (held === root || (now && now !== root && usable(now))) return;
-    instead = successor(place) ?? root;
+    instead = successor(place);
     if (held.isConnected && held.disabled) awaited = held;
     instead.focus({ preventScroll: true });
   };

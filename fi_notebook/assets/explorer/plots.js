@@ -52,9 +52,10 @@ function themed(view, layout) {
  * @param {View} view @param {(point: any) => void} [onclick] */
 export function plot(view, name, onclick) {
   const place = h("div.plot", { role: "figure", "aria-label": `${name} plot` }, h("div.wait", null, "drawing …"));
-  const source = view.store.figures.figures[name];
+  const { figures, awaited } = view.store.figures;
+  const source = figures[name];
   if (source) draw(view, place, JSON.parse(source), onclick);
-  else place.replaceChildren(h("div.empty", null, "no figure"));
+  else if (!awaited) place.replaceChildren(h("div.empty", null, "no figure"));
   return place;
 }
 

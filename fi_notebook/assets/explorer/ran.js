@@ -16,10 +16,11 @@ export function statusOf(store, fault) {
   return hasRun(store, fault) ? store.run.status[fault.id] : undefined;
 }
 
-/** That the result is of an earlier plan, and what to do; "" where it is of the present one.
+/** That the result is of an earlier run or plan, and what to do; "" where it is of the present one.
  * @param {Store} store */
 export function earlierText(store) {
-  const { run, plan, readonly, lost } = store;
+  const { run, plan, readonly, lost, replaying } = store;
+  if (run && replaying) return "This is the result of the run before.";
   if (!run || enabled(run.plan) === enabled(plan.faults)) return "";
   const todo = readonly || lost ? "" : enabled(plan.faults) ? ": press Replay to run the present one" : "; no fault is armed now";
   return `This is the result of an earlier plan${todo}.`;

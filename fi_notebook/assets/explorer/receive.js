@@ -18,12 +18,21 @@ export const RECEIVERS = {
     if (data.superseded) store.lose("superseded by a newer session of this model");
   },
   figures: kept("figures", "figures"),
+  steps(store, data) {
+    if (!store.replaying) return; // they came after its result, or after Stop
+    store.steps = data;
+    store.changed("state", "steps");
+  },
   state(store, data) {
+    if (data.state !== store.state.state) store.replaying = data.state === "replaying";
     store.state = data;
+    if (!store.replaying && store.steps) {
+      store.steps = null;
+      store.changed("steps");
+    }
     if (data.state !== "idle") store.failed = store.told = "";
     store.changed("state");
   },
-  steps: kept("steps", "state", "steps"),
   trace(store, data, columns) {
     const same = store.trace && store.trace.size === data.sites;
     store.trace = { data, columns, size: data.sites };
@@ -52,7 +61,9 @@ export const RECEIVERS = {
     store.run = data;
     store.runs += 1;
     store.errors = data ? columns : null;
+    store.replaying = false;
     store.steps = null;
+    store.figures = { figures: {}, texts: {}, awaited: Boolean(data) };
     store.ui.injection = 0;
     if (data) {
       store.ui.heat = "error";

@@ -55,6 +55,7 @@ function outcome(store) {
   if (!run) return [h("div.empty", null, unrunText(store))];
   const { comparison } = run;
   const earlier = earlierText(store);
+  const where = run.steps.golden.length > 1 ? ` · step ${comparison.step}` : "";
   return [
     earlier ? h("div.warning", { role: "status" }, earlier) : null,
     h("div.verdict", { "data-outcome": run.outcome.name, "data-run": store.runs, role: "status" }, h("strong", null, run.outcome.name.replaceAll("_", " ")),
@@ -62,9 +63,9 @@ function outcome(store) {
       run.outcome.detected_by.map((name) => [" ", h("span.chip", null, `detected by ${name.replaceAll("_", " ")}`)])),
     run.not_injected.map(({ fault, reason }) => h("div.warning", null, `${fault} not injected: ${reason}`)),
     run.error ? h("div.warning", null, run.error) : null,
-    h("div.tiles", null, tile(comparison.loss.name, comparison.loss), comparison.gradients.total ? tile(gradientNorm(comparison), comparison.gradient_norm) : null,
-      countTile("sites that differ", comparison.diverged, comparison.compared),
-      comparison.gradients.total ? countTile("gradients that differ", comparison.gradients.differing, comparison.gradients.total) : null),
+    h("div.tiles", null, tile(comparison.loss.name + where, comparison.loss), comparison.gradients.total ? tile(gradientNorm(comparison) + where, comparison.gradient_norm) : null,
+      countTile(`sites that differ${where}`, comparison.diverged, comparison.compared),
+      comparison.gradients.total ? countTile(`gradients that differ${where}`, comparison.gradients.differing, comparison.gradients.total) : null),
   ];
 }
 

@@ -9,15 +9,33 @@ import { frameText, siteText } from "./names.js";
 export const FIELDS = ["op", "phase", "module", "code", "dtype", "bad", "armed",
   "effect", "is", "re"];
 
+/** What `bad:` takes. */
+export const BAD = ["nan", "inf"];
+
+/** Values of two words, which need no quotes: `effect:passed on`, `is:in place`; `_` is a blank too.
+ * @param {string[]} names @param {string} field @param {string} text that begins with the value */
+function phraseAt(names, field, text) {
+  if (!["effect", "is"].includes(field)) return "";
+  const given = text.toLowerCase().replaceAll("_", " ");
+  return names.find((name) => name.includes(" ") && given.startsWith(name) && !/\S/.test(given[name.length] ?? "")) ?? "";
+}
+
 /** Read a search: words, `field:value`, `-field:value`, `re:pattern`; quotes keep spaces.
- * @param {string} text @returns {Term[]} */
-export function parseQuery(text) {
+ * @param {string} text @param {string[]} [names] marks and effects that there are @returns {Term[]} */
+export function parseQuery(text, names = []) {
   const terms = [];
-  for (const match of text.matchAll(/(-?)(?:([a-z]+):(?=["\S]|\s|$))?("[^"]*"?|\S*)/gi)) {
-    const [all, minus, name = "", rest] = match;
-    if (!all) continue;
-    const value = rest.replace(/^"|"$/g, "");
+  const read = /(-?)(?:([a-z]+):(?=["\S]|\s|$))?("[^"]*"?|\S*)/giy;
+  while (read.lastIndex < text.length) {
+    const start = read.lastIndex;
+    const [all, minus, name = "", rest] = /** @type {RegExpExecArray} */ (read.exec(text)); // it fits anywhere, if nothing
+    if (!all) {
+      read.lastIndex = start + 1;
+      continue;
+    }
     const field = name.toLowerCase();
+    const phrase = phraseAt(names, field, text.slice(start + all.length - rest.length, start + all.length + 40));
+    if (phrase) read.lastIndex = start + all.length - rest.length + phrase.length;
+    const value = phrase || rest.replace(/^"|"$/g, "");
     const known = !field || FIELDS.includes(field);
     terms.push({ field: known ? field : "", value: known ? value : `${name}:${value}`,
       negate: minus === "-", ...(known ? {} : { unknown: name }) });
@@ -27,7 +45,7 @@ export function parseQuery(text) {
 
 /** A glob without case; one pass over a text, however many stars there are.
  * @param {string} pattern @returns {{ test: (text: string) => boolean }} */
-function glob(pattern) {
+export function glob(pattern) {
   const [first, ...parts] = pattern.toLowerCase().split("*");
   const last = parts.pop();
   return { test(text) {
@@ -82,10 +100,8 @@ function codeTest(trace, value) {
 /** @type {MakeTest} */
 function badTest(trace, value) {
   const { nan, posinf, neginf } = trace.columns;
-  const kind = value.toLowerCase();
-  if (kind === "nan") return (row) => nan[row] > 0;
-  if (kind === "inf") return (row) => posinf[row] > 0 || neginf[row] > 0;
-  return (row) => nan[row] > 0 || posinf[row] > 0 || neginf[row] > 0;
+  const [anyNan, anyInf] = BAD.map((kind) => kind.startsWith(value.toLowerCase()));
+  return (row) => (anyNan && nan[row] > 0) || (anyInf && (posinf[row] > 0 || neginf[row] > 0));
 }
 
 /** Views, collectives, calls in place: what the trace marks. @type {MakeTest} */

@@ -47,7 +47,7 @@ export function shownOf(store) {
 /** The sites that search, phases and folding leave. @param {Store} store */
 function masked(store) {
   const { trace, ui } = store;
-  const terms = parseQuery(ui.query);
+  const terms = parseQuery(ui.query, [...trace.data.flags, ...store.facts().effects]);
   const { phase, flags } = trace.columns;
   const fold = ui.folded || terms.length ? 0 : 1 << trace.data.flags.indexOf("folded");
   let mask = new Uint8Array(trace.size).fill(1);

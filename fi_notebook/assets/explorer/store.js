@@ -37,7 +37,8 @@ export class Store {
     this.errors = null;
     /** @type {any} */ this.figures = { figures: {}, texts: {} };
     /** @type {any} */ this.state = { state: "idle" };
-    this.steps = null;
+    this.replaying = false; // a replay runs whose result has not come
+    this.steps = null; // of the replay that runs
     this.sweep = null;
     /** @type {any} */ this.sweepPictures = { figures: {}, texts: {} };
     /** @type {any[]} */ this.log = [];

@@ -27,6 +27,10 @@ export function valuesPart(view) {
     else if (values) markArray(store, picture(), picture().fiPart);
     shown = key;
     fill(lens, values ? [bitLens(view, site)] : []);
+    if (ui.showBits && String(site?.element?.index) === String(ui.element)) {
+      ui.showBits = false;
+      lens.scrollIntoView({ block: "nearest" });
+    }
   };
   return {
     el,

@@ -145,7 +145,8 @@ def _add_quantity(figure: go.Figure, run: Run, quantity: _Quantity, row: int) ->
         add_bound(figure, bound, row)
     figure.update_yaxes(title_text=quantity.title, nticks=5, row=row, col=1)
     if quantity.name == "parameter_distance" and not finite.any() and len(finite):
-        _say_equal(figure, len(run.faulty), row)
+        _say_equal(figure, int((values["faulty"] == 0).sum()), len(run.faulty), row)
+        _add_nonfinite(figure, series["faulty"], values["faulty"], 1.0, row)
         return
     shown = np.concatenate([finite, *(np.asarray(bound.values) for bound in near)])
     axis = _axis(shown, written=len(run.golden) <= _WRITTEN_OUT)
@@ -156,14 +157,14 @@ def _add_quantity(figure: go.Figure, run: Run, quantity: _Quantity, row: int) ->
     say_far(figure, far, row)
 
 
-def _say_equal(figure: go.Figure, steps: int, row: int) -> None:
-    """Words in place of an axis on which nothing but 0 could stand."""
+def _say_equal(figure: go.Figure, equal: int, steps: int, row: int) -> None:
+    """Words in place of an axis, from -1 to 1, on which no number but 0 could stand."""
     figure.update_traces(visible=False, row=row, col=1, selector={"showlegend": False})
     figure.update_yaxes(
         showticklabels=False, ticks="", showgrid=False, range=[-1, 1], row=row, col=1
     )
     figure.add_annotation(
-        text=f"bit-equal in {among(steps, steps, 'step')}",
+        text=f"bit-equal in {among(equal, steps, 'step')}",
         showarrow=False,
         x=0.5,
         y=0,
