@@ -17,10 +17,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from fi_notebook.analysis.updates import has_optimizer
 from fi_notebook.analysis.words import how_far, several, times
 from fi_notebook.core.run import Comparison, Difference
-from fi_notebook.core.site import PHASES
-from fi_notebook.core.trace import Trace
 from fi_notebook.core.words import agreed, among, counted
 
 __all__ = ["findings", "hidden_damage"]
@@ -30,7 +29,6 @@ SECOND_MOMENTS = ("exp_avg_sq", "square_avg", "exp_inf")
 
 _GREW = 1e6
 _NAMED = 2  # of many second moments, these are named
-_OPTIMIZER = PHASES.index("optimizer")
 _NORMS = ("norm", "linalg_vector_norm", "_foreach_norm")
 
 
@@ -138,17 +136,12 @@ def _bad_buffers(comparison: Comparison) -> str:
 
 def _skipped_update(comparison: Comparison) -> str:
     ended = comparison.parameters or comparison.optimizer_state  # known where the step did
-    if not ended or _updates(comparison.faulty) or not _updates(comparison.golden):
+    if not ended or has_optimizer(comparison.faulty) or not has_optimizer(comparison.golden):
         return ""
     return (
         "the update was skipped: the optimizer stepped in the golden run and not in this one, "
         "as where a GradScaler finds NaN or Inf in the gradients"
     )
-
-
-def _updates(trace: Trace) -> bool:
-    """Whether an optimizer made any call in a step."""
-    return bool((trace.calls["phase"] == _OPTIMIZER).any())
 
 
 def _escaped(comparison: Comparison) -> str:

@@ -25,19 +25,17 @@ from fi_notebook.analysis.nonfinite import first_nonfinite
 from fi_notebook.analysis.outcome_course import COURSE_RULES
 from fi_notebook.analysis.tolerance import DEFAULT, Tolerance
 from fi_notebook.analysis.unread import last_followed
+from fi_notebook.analysis.updates import gradients_used, has_update, update_differs
 from fi_notebook.analysis.words import four_digits, how_far, limited, several, told_apart
 from fi_notebook.core.fault import FaultPlan
 from fi_notebook.core.injection import NO_ELEMENT, Injection, NotInjected
 from fi_notebook.core.run import NO_LOSS, RESULT, Comparison, Difference, Outcome, StepRecord
-from fi_notebook.core.site import ALL_PARAMETERS, PHASES
-from fi_notebook.core.trace import FLAGS, Trace
+from fi_notebook.core.trace import FLAGS
 from fi_notebook.core.words import agreed, among, counted
 
 __all__ = ["judge"]
 
 _FOLDED = 1 << FLAGS.index("folded")
-_OPTIMIZER = PHASES.index("optimizer")
-_UPDATE = tuple(PHASES.index(phase) for phase in ("backward", "optimizer"))
 
 
 def judge(
@@ -218,41 +216,8 @@ def _update_equal(e: Evidence) -> bool:
     after = (*c.parameters, *c.buffers, *c.optimizer_state)
     rows = c.diverged
     quiet_end = not len(rows) or rows[-1] < len(c) - 1
-    kept = all(d.equal for d in after) if after else not _diverged_update(c)
-    return quiet_end and kept and _gradients_used(c) and (c.loss.equal or _has_update(c))
-
-
-def _gradients_used(comparison: Comparison) -> bool:
-    """Whether no gradient that differs is left: the optimizer stepped its parameter.
-
-    One that is left, as in the midst of an accumulation, goes into a later update.
-    """
-    updated = _updated_parameters(comparison.golden)
-    if not comparison.gradients and not updated:
-        return not _diverged_update(comparison)
-    left = [d.name for d in comparison.gradients if not d.equal]
-    return ALL_PARAMETERS in updated or updated.issuperset(left)
-
-
-def _updated_parameters(trace: Trace) -> set[str]:
-    """The parameters that an optimizer worked on in a step."""
-    stepping = trace.calls["phase"] == _OPTIMIZER
-    own = trace.site_columns["parameter"][stepping[trace.site_columns["call"]]]
-    rows = np.unique(np.concatenate([own, trace.calls["parameter"][stepping]]))
-    return {trace.tables.parameters[row] for row in rows[rows >= 0].tolist()}
-
-
-def _diverged_update(comparison: Comparison) -> bool:
-    """Whether a call of the update differs; asked where no tensor after it is known."""
-    rows = comparison.columns["golden"][comparison.diverged]
-    calls = comparison.golden.site_columns["call"][rows[rows >= 0]]
-    phases = comparison.golden.calls["phase"][calls]
-    return bool(np.isin(phases, _UPDATE).any()) or bool((rows < 0).any())
-
-
-def _has_update(comparison: Comparison) -> bool:
-    phases = comparison.golden.calls["phase"]
-    return any(bool((phases == phase).any()) for phase in _UPDATE)
+    kept = all(d.equal for d in after) if after else not update_differs(c)
+    return quiet_end and kept and gradients_used(c) and (c.loss.equal or has_update(c.golden))
 
 
 def _later_equal(e: Evidence) -> bool:
