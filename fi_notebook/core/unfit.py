@@ -1,10 +1,12 @@
 """Why filters choose none of the calls that were made, each filter by itself.
 
-asked = Asked("mm", phases=("forward",), modules=("out",))
-asked.unfit(made, "in step 0")
-"no call of 'mm' in step 0 is in phase 'forward': they are in 'backward'"
-"no call of 'mm' in step 0 is in module 'out': the nearest are in 'layer.out', 'layer.1'"
-"no call of 'mm' in step 0 is in phase 'loss' and in module 'out' at once; each alone fits some"
+    asked = Asked("mm", phases=("forward",), modules=("out",))
+    asked.unfit(made, "in step 0")
+    "no call of 'mm' in step 0 is in phase 'forward': they are in 'backward'"
+    "no call of 'mm' in step 0 is in module 'out': the nearest are in 'layer.out', 'layer.1'"
+    "no call of 'mm' in step 0 is in phase 'loss' and in module 'out' at once; each alone fits some"
+
+Limits: of what the calls have instead the nearest three are named.
 """
 
 from __future__ import annotations
