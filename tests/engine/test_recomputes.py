@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
-from types import FrameType
 from typing import Any
 
 import pytest
@@ -13,7 +11,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint, set_checkpoint_early_stop
 
 from fi_notebook import Injector
-from fi_notebook.engine import intercept, lineage
+from fi_notebook.engine.lineage import Lineage
 from tests.injector.helpers import plan
 from tests.tools import traced
 
@@ -185,29 +183,27 @@ def test_what_is_computed_again_after_all_that_is_needed_is_where_it_was() -> No
 @_KINDS
 @pytest.mark.parametrize("kind", [Block, Mirror])
 def test_each_further_block_costs_as_much_as_the_one_before(
-    kind: type[Block], reentrant: bool
+    kind: type[Block], reentrant: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """To find the calls that are made again takes no longer where a step makes more calls."""
-    costs = [_functions_run(kind, blocks, reentrant) for blocks in (4, 8, 12)]
+    """As many calls are looked at for each call that is made again, however many a step makes."""
+    looked_at = 0
+    made_before = Lineage.made_before
+
+    def counting(self: Lineage, node: Any, cause: Any, places: Any, same: Any) -> Any:
+        def counted(origin: Any) -> Any:
+            nonlocal looked_at
+            looked_at += 1
+            return same(origin)
+
+        return made_before(self, node, cause, places, counted)
+
+    monkeypatch.setattr(Lineage, "made_before", counting)
+    costs = []
+    for blocks in (4, 8, 12):
+        looked_at = 0
+        _calls(nn.Sequential(*(kind(reentrant=reentrant) for _ in range(blocks))))
+        costs.append(looked_at)
     assert costs[2] - costs[1] == costs[1] - costs[0] > 0
-
-
-def _functions_run(kind: type[Block], blocks: int, reentrant: bool) -> int:
-    """How many functions of the modules that name calls a step runs."""
-    model = nn.Sequential(*(kind(reentrant=reentrant) for _ in range(blocks)))
-    files, run = (intercept.__file__, lineage.__file__), 0
-
-    def count(frame: FrameType, event: str, _: Any) -> None:
-        nonlocal run
-        run += event == "call" and frame.f_code.co_filename in files
-
-    before = sys.getprofile()
-    sys.setprofile(count)
-    try:
-        _calls(model)
-    finally:
-        sys.setprofile(before)
-    return run
 
 
 @_KINDS
