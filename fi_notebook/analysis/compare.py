@@ -185,10 +185,12 @@ def build(
     columns = judge_statistics(golden, faulty, alignment, tolerance, measured)
     _take_measures(columns, measures, faulty)
     assumed = count_as_differing(faulty, columns, struck)
-    effects = partial(assign_effects, faulty, columns, growth=growth, struck=struck)
-    columns["effect"] = effects(assumed=assumed)
+    effects = partial(
+        assign_effects, faulty, columns, growth=growth, struck=struck, assumed=assumed
+    )
+    columns["effect"] = effects()
     if struck is not None and count_as_equal(faulty, columns, struck):
-        columns["effect"] = effects(assumed=assumed)
+        columns["effect"] = effects()
     columns["growth"] = growths(faulty, columns)
     columns["mechanism"] = assign_mechanisms(faulty, columns, evidence)
     return Comparison(

@@ -165,14 +165,18 @@ class StepClock:
                 made + 1,
             )
         else:
-            what = "the gradients were not seen to be" if begins else "the gradients were"
+            what, then = "the gradients were cleared", ""
+            if begins:
+                what = "the gradients were not seen to be cleared"
+            elif self.updated:
+                what, then = "an optimizer stepped", ", so that a step has several updates"
             logger.warning(
                 "micro_batch_per_step=%d, but %s after %d; going by %d%s",
                 self.micro_batch_per_step,
-                "an optimizer stepped" if self.updated and not begins else f"{what} cleared",
+                what,
                 made,
                 self.micro_batch_per_step,
-                ", so that a step has several updates" if self.updated and not begins else "",
+                then,
             )
 
     @property

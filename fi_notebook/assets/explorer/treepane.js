@@ -8,7 +8,6 @@ import { treeKey } from "./treekeys.js";
 /** @import { MakePane } from "./dom.js" */
 /** @import { Store } from "./store.js" */
 
-
 /** @type {MakePane} */
 export function treePane(view) {
   const { store } = view;
