@@ -42,6 +42,7 @@ A target is an operator (`addmm`: every call), a call (`addmm*3`: every output),
 another namespace (`c10d::allreduce_*1`), a call that takes no number of the step
 (`other/mul*1`), or a stored tensor: `param:`, `buffer:`, `grad:` or `state:` and its name,
 which may be a glob; a parameter with several names, as where weights are tied, has them all.
+Names as torch prints them (`aten.addmm.default`) are read too.
 
 A step of a training loop begins at the first training forward after an optimizer of the model has
 stepped, or `zero_grad` was called. Gradients that are cleared by hand (`p.grad = None`,

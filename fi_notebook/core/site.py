@@ -60,6 +60,11 @@ _TARGET = re.compile(
     r"(?:\[(?P<index>\d{1,18})\])?",
     re.ASCII,
 )
+_AS_TORCH = re.compile(
+    r"\A(other/)?(?:torch\.ops\.(\w+)|(aten|c10d|_c10d_functional))\.(?=[A-Za-z_])", re.ASCII
+)
+"""How torch writes a namespace: ``aten.addmm.default``, ``torch.ops.c10d.send``."""
+
 _STORED = re.compile(rf"(?P<kind>{'|'.join(STORED_KINDS)}):(?P<name>\S+)")
 _FORMS = (
     "expected text such as 'addmm', 'addmm*3', 'addmm*3:0', 'other/mul*1:0' or 'param:layer.weight'"
@@ -113,7 +118,8 @@ class Target:
         """Read a target from its text.
 
         Args:
-            text: Text such as ``addmm``, ``addmm*3:0`` or ``param:layer.weight``.
+            text: Text such as ``addmm``, ``addmm*3:0`` or ``param:layer.weight``; torch's own
+                ``aten.addmm.default`` is read too.
 
         Returns:
             The target.
@@ -126,7 +132,7 @@ class Target:
         stripped = text.strip()
         if stored := _STORED.fullmatch(stripped):
             return cls(op=stored["name"], kind=stored["kind"])
-        match = _TARGET.fullmatch(stripped)
+        match = _TARGET.fullmatch(_AS_TORCH.sub(r"\1\2\3::", stripped, count=1))
         if match is None:
             kind, colon, _ = stripped.partition(":")
             near = did_you_mean(kind, STORED_KINDS) if colon and kind.isidentifier() else ""
