@@ -74,7 +74,7 @@ def test_the_demo_does_the_whole_job(told: tuple[str, Path]) -> None:
         "in forward",
         "tree of operators",
         "not shown: 43 calls such as detach; section 4 counts their outputs too",
-        "f1: bitflip(bit=27 (exponent)) on index [",
+        "f1: bitflip(bit=27 (exponent)) on element [",
         "changed 1 of 65,536 elements",
         "bit 27 (exponent)",
         "introduced",

@@ -225,7 +225,7 @@ def test_the_plan_is_shown_saved_loaded_and_cleared(
     session = shell.user_ns["fi_session"]
     session.arm("relu*1:0", "zero")
     assert run("%fi_plan") == session.plan
-    assert "f1: zero() at relu*1:0, step 0" in printed(capsys)
+    assert "f1: zero at relu*1:0, step 0" in printed(capsys)
     path = tmp_path / "injector.json"
     run(f"%fi_plan save {path}")
     assert FaultPlan.load(path) == session.plan

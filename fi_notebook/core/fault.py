@@ -16,6 +16,7 @@ from typing import Any
 from fi_notebook.core.formats import field_words
 from fi_notebook.core.site import Site, Target
 from fi_notebook.core.steps import Steps
+from fi_notebook.core.words import counted
 from fi_notebook.errors import FaultError
 
 __all__ = [
@@ -118,14 +119,14 @@ class Fault:
     dtype: str = field(default="", compare=False)
 
     def __str__(self) -> str:
-        """One line: ``f1: bitflip(bit=31 (sign)) on index [0, 3] of relu*2:0, step 0``."""
+        """One line: ``f1: bitflip(bit=31 (sign)) on element [0, 3] of relu*2:0, step 0``."""
         given = [f"{key}={value!r}{self._fields(key)}" for key, value in self.parameters.items()]
         bits = [self.parameters.get(key) for key in _DRAWS_A_BIT.get(self.model, ())]
         if bits and all(bit is None for bit in bits):
             given.append("random bit")
-        arguments = ", ".join(given)
+        model = f"{self.model}({', '.join(given)})" if given else self.model
         where = f"on {_in_words(self.elements)} of" if self.elements != "all" else "at"
-        return f"{self.id}: {self.model}({arguments}) {where} {self.target}, step {self.steps}"
+        return f"{self.id}: {model} {where} {self.target}, {self.steps.in_words('step')}"
 
     def __repr__(self) -> str:
         """The line for people, marked as a fault."""
@@ -189,10 +190,31 @@ def free_ids(taken: Collection[str]) -> Iterator[str]:
 
 
 def _in_words(elements: Elements) -> str:
-    """Elements for people: ``index [0, 3]``, ``count 5``, ``nonzero``."""
+    """Elements for people: ``element [0, 3]``, ``5 drawn elements``, ``row 5, 7``."""
     if isinstance(elements, str):
         return elements
-    return ", ".join(f"{key} {value}" for key, value in elements.items())
+    return ", ".join(_selected(name, value) for name, value in elements.items())
+
+
+def _selected(name: str, value: Any) -> str:
+    match name, value:
+        case "index", [int(), *_]:
+            return f"element {value}"
+        case "index", [[*_], *_]:
+            return f"elements {str(value)[1:-1]}"
+        case "count", int():
+            return counted(value, "drawn element")
+        case _, {"shape": [*shape], **rest}:
+            return f"{name} of {' × '.join(map(str, shape))}{_from(' at', rest.get('at'))}"
+        case _, {"length": length, **rest}:
+            return f"{name} of {length}{_from(' from', rest.get('start'))}"
+        case _, [int(), *_]:
+            return f"{name} {str(value)[1:-1]}"
+    return f"{name} {value}"
+
+
+def _from(word: str, place: Any) -> str:
+    return "" if place is None else f"{word} {place}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from fi_notebook.core.words import several
 from fi_notebook.errors import FaultError, short
 
 __all__ = ["Steps", "ranks_of"]
@@ -62,6 +63,17 @@ class Steps:
     def __str__(self) -> str:
         """The text that `parse` reads back to these steps."""
         return ",".join(_text(*part) for part in self.ranges) or _NONE
+
+    def in_words(self, noun: str, every: str = "every") -> str:
+        """These steps for people: ``step 0``, ``steps 5-7``, ``every step``.
+
+        Args:
+            noun: What the numbers are of, in the singular.
+            every: The word for all of them; ``any`` in a sentence that denies.
+        """
+        if self.ranges == ((0, None, 1),):
+            return f"{every} {noun}"
+        return f"{noun if str(self).isdigit() else several(noun)} {self}"
 
     @property
     def first(self) -> int | None:

@@ -142,7 +142,7 @@ class Asked:
             )
         if self.micro_batches is not None:
             chosen = self.micro_batches
-            asks = f"in micro batch {chosen}"
+            asks = f"in {chosen.in_words('micro batch')}"
             found.append(_Filter(asks, lambda call: call.micro_batch in chosen, _micro_batches))
         return found
 

@@ -5,6 +5,7 @@
     among(1, 6, "element")           '1 of 6 elements'
     among(1, 1, "element")           '1 of 1 element'
     agreed(1, "differ")              'differs'
+    several("micro batch")           'micro batches'
     spoken("masked_exact")           'masked exact'
     too_few(7, "relu", 3)            'asked for call 7 of relu, 3 were made'
 
@@ -13,7 +14,7 @@ Limits: nouns take an s, or an es after s, x, ch and sh; no other plural is know
 
 from __future__ import annotations
 
-__all__ = ["agreed", "among", "counted", "spoken", "too_few"]
+__all__ = ["agreed", "among", "counted", "several", "spoken", "too_few"]
 
 
 def counted(count: int, noun: str, width: int = 0) -> str:
@@ -50,6 +51,11 @@ def agreed(count: int, verb: str) -> str:
     return {"were": "was", "are": "is", "have": "has"}.get(verb, f"{verb}s")
 
 
+def several(noun: str) -> str:
+    """A noun in the plural: ``calls``, ``batches``."""
+    return f"{noun}es" if noun.endswith(("s", "x", "ch", "sh")) else f"{noun}s"
+
+
 def too_few(call: int, op: str, made: int) -> str:
     """That a call was asked for by a number that no call of its operator reached.
 
@@ -65,9 +71,7 @@ def too_few(call: int, op: str, made: int) -> str:
 
 
 def _as_many(count: int, noun: str) -> str:
-    if count == 1:
-        return noun
-    return f"{noun}es" if noun.endswith(("s", "x", "ch", "sh")) else f"{noun}s"
+    return noun if count == 1 else several(noun)
 
 
 def spoken(identifier: str) -> str:

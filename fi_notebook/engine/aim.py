@@ -245,18 +245,19 @@ class Aim:
         fault, target = self.fault, self.fault.target
         if not fault.enabled:
             return "it is switched off"
-        if self._is_of_no_rank:
-            return f"it is for ranks {fault.ranks}, and there are {counted(world_size(), 'rank')}"
-        if not self.is_of_this_rank:
-            return f"it is for ranks {fault.ranks}, this is rank {self.rank}"
+        if fault.ranks is not None and not self.is_of_this_rank:
+            wanted = fault.ranks.in_words("rank")
+            if self._is_of_no_rank:
+                return f"it is for {wanted}, and there are {counted(world_size(), 'rank')}"
+            return f"it is for {wanted}, this is rank {self.rank}"
         if self.refusal:
             return self.refusal
         if not any(step in fault.steps for step in range(self.first_step, self.last_step + 1)):
             return self._no_step()
         if target.kind in ("grad", "state") and not self.stepped:
             return (
-                f"no optimizer of the model stepped in step {fault.steps}, before which "
-                f"{str(target)!r} is struck"
+                f"no optimizer of the model stepped in {fault.steps.in_words('step', 'any')}, "
+                f"before which {str(target)!r} is struck"
             )
         if target.kind != "call" and not self.reached:
             return f"there was no {str(target)!r} to strike {self._when()}"
@@ -277,8 +278,8 @@ class Aim:
         if self.otherwise and target.counted and self.watch.passed_over:
             made = f"{self.otherwise} {agreed(self.otherwise, 'were')} made"
             return (
-                f"no call of {target.op!r} took a number in step {fault.steps}: the model ran "
-                f"{self.watch.passed_over}; {made} as 'other/{target.op}'"
+                f"no call of {target.op!r} took a number in {fault.steps.in_words('step', 'any')}: "
+                f"the model ran {self.watch.passed_over}; {made} as 'other/{target.op}'"
             )
         called = [op for op, counted in self.watch.numbers if counted == target.counted]
         hint = module_hint(str(target), self.watch.table.names) or uncalled(self.op, called)
@@ -287,21 +288,24 @@ class Aim:
 
     def _when(self) -> str:
         """In which steps and micro batches it was to strike, and how many of these there were."""
+        steps = f"in {self.fault.steps.in_words('step', 'any')}"
         chosen, had = self.fault.micro_batches, self.watch.clock.micro_batch + 1
-        batches = "" if chosen is None else f", micro batch {chosen} (the last step had {had})"
-        return f"in step {self.fault.steps}{batches}"
+        if chosen is None:
+            return steps
+        return f"{steps}, {chosen.in_words('micro batch')} (the last step had {had})"
 
     def _no_step(self) -> str:
         steps, first, last = self.fault.steps, self.first_step, self.last_step
         if not steps.ranges:
             return "its steps are an empty list; expected a number, several, or text such as '0-'"
+        asked = steps.in_words("step")
         if steps.last is not None and steps.last < first:
-            return f"step {steps} was before step {first}, where training was resumed"
+            return f"asked for {asked}, but training was resumed at step {first}"
         if last < first:
             made = self.watch.passed_over
             seen = f"; its forwards were made {made}, which a session can strike" if made else ""
             return f"no step came: the model had no training forward{seen}"
-        came = f"step {steps} never came: the last one was step {last}"
+        came = f"{asked} never came: the last one was step {last}"
         if not self.watch.clock.one_step:
             return f"{came} ({counted(last - first + 1, 'step')} came)"
         wanted = min((n for n, *_ in steps.ranges if n > last), default=last) + 1

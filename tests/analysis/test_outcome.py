@@ -75,7 +75,7 @@ def test_not_injected_gives_the_reason_and_is_not_masked() -> None:
     assert "(every fault of the plan is switched off)" in case(injections=(), plan=off).reason
 
 
-ELSEWHERE = (NotInjected("f1", "it is for ranks 1, this is rank 0", elsewhere=True),)
+ELSEWHERE = (NotInjected("f1", "it is for rank 1, this is rank 0", elsewhere=True),)
 
 
 def test_what_struck_another_rank_is_judged_where_it_reached_this_one() -> None:
@@ -88,7 +88,7 @@ def test_what_struck_another_rank_is_judged_where_it_reached_this_one() -> None:
     equal = case(injections=(), not_injected=ELSEWHERE, comparison=comparison({}))
     assert str(equal) == (
         "not_injected: no fault struck this rank, and nothing on it differs "
-        "(f1: it is for ranks 1, this is rank 0)"
+        "(f1: it is for rank 1, this is rank 0)"
     )
 
 

@@ -94,3 +94,20 @@ def test_steps_hold_whole_numbers_only() -> None:
     assert "4" not in Steps.parse("4")
     assert Steps.parse("4-").last is None
     assert Steps.parse(Steps.parse(3)) == Steps.parse("3")
+
+
+@pytest.mark.parametrize(
+    ("steps", "noun", "expected"),
+    [
+        ("0", "step", "step 0"),
+        ("5-7", "step", "steps 5-7"),
+        ("2,5-7,10-", "step", "steps 2,5-7,10-"),
+        ("0-", "step", "every step"),
+        ("0-100:10", "step", "steps 0-100:10"),
+        ("[]", "step", "steps []"),
+        ("0,2", "micro batch", "micro batches 0,2"),
+    ],
+)
+def test_steps_in_words_are_one_or_several(steps: str, noun: str, expected: str) -> None:
+    """The noun agrees with how many numbers the text has."""
+    assert Steps.parse(steps).in_words(noun) == expected

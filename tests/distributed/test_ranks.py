@@ -345,12 +345,12 @@ def test_a_collective_that_is_made_to_wait_says_so(two: Pool) -> None:
 @pytest.mark.parametrize(
     ("model", "parts", "reasons"),
     [
-        ("zero", {"ranks": [5]}, ["it is for ranks 5, and there are 2 ranks"] * 2),
+        ("zero", {"ranks": [5]}, ["it is for rank 5, and there are 2 ranks"] * 2),
         (
             "drop_rank",
             {"ranks": [1], "parameters": {"rank": 0}},
             [
-                "it is for ranks 1, this is rank 0",
+                "it is for rank 1, this is rank 0",
                 "it is for rank 0 of the group, this is rank 1; its ranks 1 leave that one out",
             ],
         ),

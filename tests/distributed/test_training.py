@@ -185,7 +185,7 @@ def test_a_session_knows_its_rank(two: Pool) -> None:
     assert (first, second) == ([[0], [], [0]], [[], [1], [1]])
     assert answers[0][1]["outcome"] == (
         "not_injected: no fault struck this rank, and nothing on it differs "
-        "(f1: it is for ranks 1, this is rank 0)"
+        "(f1: it is for rank 1, this is rank 0)"
     )
     plan = _plan("c10d::allreduce_*1", "zero", elements={"count": 1})
     assert two.run("trained_once", plan=plan) == [answer[2]["struck"] for answer in answers]

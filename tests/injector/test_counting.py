@@ -392,7 +392,7 @@ def test_a_model_that_is_never_trained_is_reported() -> None:
     [
         (None, "no step came: the model had no training forward"),
         ("2-", "no step came: the model had no training forward"),
-        ("1-3", "step 1-3 was before step 5, where training was resumed"),
+        ("1-3", "asked for steps 1-3, but training was resumed at step 5"),
     ],
 )
 def test_a_resumed_training_without_a_step_has_passed_only_steps_that_end(

@@ -270,7 +270,7 @@ def test_a_fault_of_another_rank_is_reported_and_not_warned_of(
     case = models.mlp()
     with Injector(plan("addmm*1:0", "zero", ranks=[2]), model=case.model, rank=0) as injector:
         case.step()
-    assert "f1 was not injected: it is for ranks 2, this is rank 0" in injector.report()
+    assert "f1 was not injected: it is for rank 2, this is rank 0" in injector.report()
     assert injector.not_injected[0].elsewhere
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 
@@ -451,7 +451,7 @@ def test_a_name_of_another_ranks_fault_is_no_mistake_here(
     config = plan(target, "zero", ranks=[2], modules=["stage2", "fc"], steps="1-")
     *_, injector, _, _ = _train(config, steps=3, make=_momentum)
     (missed,) = injector.not_injected
-    assert (missed.reason, missed.elsewhere) == ("it is for ranks 2, this is rank 0", True)
+    assert (missed.reason, missed.elsewhere) == ("it is for rank 2, this is rank 0", True)
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 
 

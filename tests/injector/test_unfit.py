@@ -56,7 +56,7 @@ def test_an_injector_reports_the_filter(
         case.step()
     (missed,) = injector.not_injected
     where = (
-        "in step 0-1, micro batch 0 (the last step had 1)" if "code" in filters else "in step 0-1"
+        "in steps 0-1, micro batch 0 (the last step had 1)" if "code" in filters else "in steps 0-1"
     )
     assert missed.reason.startswith(f"no call of {op!r} {where} {said}")
 

@@ -35,7 +35,7 @@ test("what is left empty is not sent; ranks, micro batches and the rest are", ()
   const full = { probability: "0.5", times: "3", scope: "storage", ranks: "1-3", micro_batches: " 0 ", steps: " 2,5- " };
   const { probability, times, scope, ranks, micro_batches, steps } = requestOf(described(full), 2);
   assert.deepEqual([probability, times, scope, ranks, micro_batches, steps], [0.5, 3, "storage", "1-3", "0", "2,5-"]);
-  assert.match(faultText(described(full)), /step 2,5-, probability 0.5, at most 3 times, micro batch 0, rank 1-3, scope storage$/);
+  assert.match(faultText(described(full)), /steps 2,5-, probability 0.5, at most 3 times, micro batch 0, ranks 1-3, scope storage$/);
 });
 
 test("every call is the operator's name alone", () => {
@@ -47,7 +47,16 @@ test("regions are told in words", () => {
   const text = (extent, given) => faultText(described({ extent, extentText: JSON.stringify(given) })).split(" on ")[1];
   assert.equal(text("block", { shape: [3, 3], at: [0, 2, 0, 0] }), "block of 3 × 3 at [0, 2, 0, 0], step 0");
   assert.equal(text("run", { length: 16, start: 4 }), "run of 16 from 4, step 0");
+  assert.equal(text("block", { shape: [3, 3] }), "block of 3 × 3, step 0");
+  assert.equal(text("run", { length: 4 }), "run of 4, step 0");
   assert.equal(text("row", 3), "row 3, step 0");
+  assert.equal(text("row", [5, 7]), "row 5, 7, step 0");
+});
+
+test("steps are told as every step, one or several", () => {
+  for (const [steps, told] of [["", "step 0"], ["0-", "every step"], ["3", "step 3"], ["5-7", "steps 5-7"]]) {
+    assert.equal(faultText(described({ steps })), `bitflip on 1 drawn element, ${told}`);
+  }
 });
 
 test("what cannot be read is told at its field, and nothing else is sent in its place", () => {
@@ -111,7 +120,7 @@ test("a fault's line tells of its trigger what is not the default", () => {
   const usual = { probability: 1, times: null, micro_batches: null, ranks: null, scope: "value" };
   assert.deepEqual(triggerTexts(usual), []);
   assert.deepEqual(triggerTexts({ ...usual, probability: 0, times: 1, micro_batches: "0,2", ranks: "1-3", scope: "storage" }),
-    ["probability 0", "at most 1 time", "micro batch 0,2", "rank 1-3", "scope storage"]);
+    ["probability 0", "at most 1 time", "micro batches 0,2", "ranks 1-3", "scope storage"]);
 });
 
 test("a fault's line tells of its filters", () => {

@@ -23,7 +23,7 @@ def _end(rank: int, step: int, size: int) -> dict[str, Any]:
     return {"event": "end", "step": step, "rank": rank, "world_size": size}
 
 
-MISSED = {"event": "not_injected", "fault": "f1", "reason": "it is for ranks 0, this is rank 1"}
+MISSED = {"event": "not_injected", "fault": "f1", "reason": "it is for rank 0, this is rank 1"}
 
 
 def test_one_process_is_told_as_one(tmp_path: Path) -> None:
@@ -53,7 +53,7 @@ def test_each_rank_is_told_by_itself(tmp_path: Path) -> None:
         "  f1 struck 1 time, in step 1, at relu*1:0: 3 elements changed",
         "  training came to step 3",
         "rank 1: 0 injections",
-        "  f1 was not injected: it is for ranks 0, this is rank 1",
+        "  f1 was not injected: it is for rank 0, this is rank 1",
         "  training came to step 4",
         "rank 2: 1 injection",
         "  f1 struck 1 time, in step 1, at relu*1:0: 3 elements changed",

@@ -209,7 +209,7 @@ def test_what_a_cell_shows_is_short() -> None:
     session = _session()
     fault = session.arm("relu*1:0", "zero")
     run = session.replay()
-    assert repr(fault) == "<Fault f1: zero() at relu*1:0, step 0>"
+    assert repr(fault) == "<Fault f1: zero at relu*1:0, step 0>"
     assert repr(run).startswith("<Run of 1 of 1 step, 1 injection; changed: f1 struck relu*1:0")
     assert repr(run.outcome).startswith("<Outcome changed: ")
     assert repr(run.injections[0].site).startswith("<Site relu*1:0 forward ")

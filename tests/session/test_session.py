@@ -341,7 +341,7 @@ def test_every_fault_that_did_not_fire_says_why(net: Net) -> None:
         "overload": "addmm*1 is overload 'default', not 'out'",
         "phase": "addmm*1 was made in phase 'forward', module '0', which is outside the fault's "
         "phases",
-        "rank": "it is for ranks 3, this is rank 0",
+        "rank": "it is for rank 3, this is rank 0",
     }
 
 

@@ -206,10 +206,10 @@ def test_the_plan_tells_of_a_trigger_what_is_not_the_default(shown: Open, sessio
     session.arm("relu*1:0", "zero", phases="forward", **rarely)
     with shown(session) as bridge:
         usual, rare = bridge.page.locator(".fi-fault .fi-link").all_inner_texts()
-        assert usual == "f1: zero() at relu*2:0, step 0"
+        assert usual == "f1: zero at relu*2:0, step 0"
         assert rare == (
-            "f2: zero() at relu*1:0, step 0, probability 0.5, at most 3 times, micro batch 0, "
-            "rank 0-1, phases forward"
+            "f2: zero at relu*1:0, step 0, probability 0.5, at most 3 times, micro batch 0, "
+            "ranks 0-1, phases forward"
         )
 
 

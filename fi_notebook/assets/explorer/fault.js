@@ -2,7 +2,7 @@
 
 import { fieldWords } from "./bits.js";
 import { siteText } from "./names.js";
-import { plural } from "./numbers.js";
+import { plural, several } from "./numbers.js";
 import { elementIndex, elementsOf, parameterValue, sendable, fractionOf, stepsOf, wholeNumber } from "./reading.js";
 
 /** @import { Store } from "./store.js" */
@@ -96,7 +96,7 @@ export function faultText(store) {
   const given = Object.entries(parametersShown(store)).map(([name, value]) =>
     `${name}=${valueText(value)}${name === "bit" ? fieldWords(struckDtype(store), value) : ""}`);
   return [`${form.model}${given.length ? `(${given.join(", ")})` : ""} on ${extentText(store)}`, form.calls === "every" ? "every call" : "",
-    `step ${form.steps.trim() || "0"}`, ...triggerTexts(form)].filter(Boolean).join(", ");
+    numbered("step", form.steps.trim() || "0"), ...triggerTexts(form)].filter(Boolean).join(", ");
 }
 
 /** The dtype of what is armed at; "" where every call of an operator is. @param {Store} store */
@@ -131,7 +131,13 @@ export function triggerTexts(fault) {
   const [batches, ranks] = [told("micro_batches", ""), told("ranks", "")];
   const filters = Object.entries(fault.filters ?? {}).map(([name, chosen]) => `${name} ${chosen.join(", ") || "none"}`);
   return [probability && `probability ${probability}`, times && `at most ${times} time${times === "1" ? "" : "s"}`,
-    batches && `micro batch ${batches}`, ranks && `rank ${ranks}`, scope && `scope ${scope}`, ...filters].filter(Boolean);
+    batches && numbered("micro batch", batches), ranks && numbered("rank", ranks), scope && `scope ${scope}`, ...filters].filter(Boolean);
+}
+
+/** `step 0`, `steps 5-7`, `every step`: in the words of `Steps.in_words`. @param {string} noun @param {string} numbers */
+function numbered(noun, numbers) {
+  if (numbers === "0-") return `every ${noun}`;
+  return `${/^\d+$/.test(numbers) ? noun : several(noun)} ${numbers}`;
 }
 
 /** @param {Store} store */
@@ -141,8 +147,9 @@ function extentText(store) {
   if (extent === "index") return store.ui.element ? `element [${store.ui.element.join(", ")}]` : "one element, not yet chosen";
   if (extent === "count") return `${text} drawn element${String(text).trim() === "1" ? "" : "s"}`;
   const given = extentIfRead(store)?.[extent];
-  if (Array.isArray(given?.at)) return `${extent} of ${given.shape?.join?.(" × ")} at [${given.at.join(", ")}]`;
-  if (Number.isInteger(given?.start)) return `run of ${given.length} from ${given.start}`;
+  if (Array.isArray(given) && given.every(Number.isInteger)) return `${extent} ${given.join(", ")}`;
+  if (Array.isArray(given?.shape)) return `${extent} of ${given.shape.join(" × ")}${given.at ? ` at [${given.at.join(", ")}]` : ""}`;
+  if (given?.length && !Array.isArray(given)) return `${extent} of ${given.length}${given.start === undefined ? "" : ` from ${given.start}`}`;
   return `${extent} ${text}`.replaceAll('"', "").trim();
 }
 

@@ -104,7 +104,12 @@ export function shareText(part, whole) {
 
 /** `1 site`, `3 sites`. @param {number} n @param {string} noun */
 export function plural(n, noun) {
-  return `${count(n)} ${noun}${n === 1 ? "" : "s"}`;
+  return `${count(n)} ${n === 1 ? noun : several(noun)}`;
+}
+
+/** `sites`, `batches`. @param {string} noun */
+export function several(noun) {
+  return `${noun}${/(s|x|ch|sh)$/.test(noun) ? "es" : "s"}`;
 }
 
 /** A long text by its two ends. @param {string} text @param {number} [longest] */
