@@ -231,14 +231,8 @@ class Aim:
 
     def missed(self) -> NotInjected:
         """The record of a fault that never struck."""
-        elsewhere = self.elsewhere or not (self.is_of_this_rank or self._is_of_no_rank)
+        elsewhere = self.elsewhere or not (self.is_of_this_rank or _is_of_no_rank(self.fault))
         return NotInjected(self.fault.id, self.reason(), elsewhere)
-
-    @property
-    def _is_of_no_rank(self) -> bool:
-        """Whether none of several ranks is one that its filter chooses."""
-        ranks, size = self.fault.ranks, world_size()
-        return ranks is not None and size > 1 and not any(rank in ranks for rank in range(size))
 
     def reason(self) -> str:
         """Why it never struck, in one plain clause."""
@@ -247,7 +241,7 @@ class Aim:
             return "it is switched off"
         if fault.ranks is not None and not self.is_of_this_rank:
             wanted = fault.ranks.in_words("rank")
-            if self._is_of_no_rank:
+            if _is_of_no_rank(fault):
                 return f"it is for {wanted}, and there are {counted(world_size(), 'rank')}"
             return f"it is for {wanted}, this is rank {self.rank}"
         if self.refusal:
@@ -310,6 +304,12 @@ class Aim:
             return f"{came} ({counted(last - first + 1, 'step')} came)"
         wanted = min((n for n, *_ in steps.ranges if n > last), default=last) + 1
         return f"{came}; ask for more, as in replay(steps={wanted})"
+
+
+def _is_of_no_rank(fault: Fault) -> bool:
+    """Whether none of several ranks is one that its filter chooses."""
+    size = world_size()
+    return size > 1 and not any(fault.is_for(rank) for rank in range(size))
 
 
 def _has_overload(call: Call, target: Target) -> bool:
