@@ -99,7 +99,15 @@ def test_identical_nans_are_equal_and_other_payloads_are_not(folder: Path) -> No
     assert compared(folder, "payload1", "payload1").equal
     found = compared(folder, "payload1", "payload2")
     assert found.first is not None
-    assert found.first.op in ("view", "add_", "copy_", "select", "index_put_", "lift_fresh")
+    assert found.first.op in (
+        "view",
+        "add_",
+        "copy_",
+        "fill_",
+        "select",
+        "index_put_",
+        "lift_fresh",
+    )
     assert found.first.phase == "forward"
     row = int(found.diverged[0])
     assert found.columns["new_nan"][row] == 0
