@@ -2,16 +2,20 @@
 
     run_script("injector.json", "train.py", ["--epochs", "1"])
 
-The first outermost module with trainable parameters that runs a training forward is
-the model, or the first of the class that ``model`` names. The injector attaches at
-that forward, which is step 0. A class that does not exist by the first training forward
-ends the script there.
+The first outermost module with trainable parameters that runs a training forward is the
+model; where its optimizer steps more than it holds, as of a model whose parts are called one
+by one, the smallest module that holds it and all of that. Or it is the first of the class that
+``model`` names of which any part trains. Which it is, is logged. The injector attaches at that
+forward, which is step 0. A class that does not exist by the first training forward ends the
+script there.
 
-Limits: a class that is made only after another model has begun to train is not waited for.
+Limits: a class that is made only after another model has begun to train is not waited for. See
+also `injector.finding`.
 """
 
 from __future__ import annotations
 
+import logging
 import runpy
 import sys
 from collections.abc import Mapping, Sequence
@@ -26,9 +30,12 @@ from fi_notebook.core.fault import FaultPlan
 from fi_notebook.core.imports import importing_from
 from fi_notebook.engine import attached
 from fi_notebook.errors import SessionError, did_you_mean
+from fi_notebook.injector.finding import Named, whole
 from fi_notebook.injector.injector import Injector
 
 __all__ = ["run_script"]
+
+logger = logging.getLogger("fi_notebook")
 
 
 def run_script(
@@ -45,7 +52,7 @@ def run_script(
         config: Path of ``injector.json``, what it holds, or a `FaultPlan`.
         script: Path of the training script.
         args: Its arguments.
-        model: Class name of the model; the first root module that trains if left out.
+        model: Class name of the model; that of the first module that trains if left out.
         **options: Further arguments of `Injector`.
 
     Returns:
@@ -73,7 +80,11 @@ def run_script(
         if waiting.injector is not None:
             waiting.injector.close()
     if waiting.injector is None:
-        what = f"no module of class {model!r}" if model else "no module with parameters"
+        what = (
+            f"no module of class {model!r}, nor a part of one,"
+            if model
+            else "no module with parameters"
+        )
         raise SessionError(f"{what} made a training forward in {script}; {waiting.seen()}")
     return waiting.injector
 
@@ -89,20 +100,23 @@ class _Attach:
 
     def __init__(self, plan: FaultPlan, model: str | None, options: dict[str, Any]) -> None:
         self.injector: Injector | None = None
-        self._plan, self._model, self._options = plan, model, options
+        self._plan, self._options = plan, options
+        self._named = Named(model) if model else None
         self._classes: set[str] = set()
         self._looks = True
 
     def __call__(self, module: nn.Module, _inputs: Any) -> None:
         if self.injector is not None or not (self._looks and self._trains(module)):
             return
-        if self._model is not None and not self._classes:
-            _check_class(self._model)
+        if self._named is not None and not self._classes:
+            _check_class(self._named.name)
         self._classes.add(type(module).__name__)
-        if self._model not in (None, type(module).__name__):
+        model = whole(module) if self._named is None else self._named.model(module)
+        if model is None:
             return
-        self.injector = Injector(self._plan, model=module, **self._options)
-        self.injector.attach_to_running_forward()
+        logger.info("the model is %s", type(model).__name__)
+        self.injector = Injector(self._plan, model=model, **self._options)
+        self.injector.attach_to_running_forward(module)
 
     def concerns(self, _model: nn.Module) -> bool:
         """Whether it could take a session's run for training."""
