@@ -12,7 +12,7 @@
 The cell runs once as the golden run, everything is put back as it was, and the explorer
 opens. Names that the cell binds are put back after this and every later run. The session
 stays in ``fi_session``, or in ``NAME`` with ``as=NAME``; the value of the cell's last
-line is shown as always.
+line is shown as always. Run again, the cell takes over what was armed and still fits.
 
 How it works: an input transformer makes a call of line 1 and leaves the other lines as
 they are, so that file name, line numbers and traceback are the cell's own; an AST
@@ -35,12 +35,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.display import display
 
 from fi_notebook.core.fault import FaultPlan
+from fi_notebook.core.words import agreed, among
 from fi_notebook.errors import FiError, did_you_mean
 from fi_notebook.session import Session
 
@@ -91,6 +93,12 @@ class Cell:
     text: str
     id: str | None
 
+    def is_same(self, other: Cell) -> bool:
+        """Whether it is the same cell, run another time: by its id, else by its text."""
+        if self.id is None or other.id is None:
+            return self.text == other.text
+        return self.id == other.id
+
 
 class Extension(ast.NodeTransformer):
     """What the extension keeps for one shell; also its AST transformer.
@@ -105,6 +113,8 @@ class Extension(ast.NodeTransformer):
         self.shell: Any = shell  # its attributes are configured at run time
         self.cells: dict[str, Cell] = {}
         self.session: Session | None = None
+        self._running: Cell | None = None
+        self._made_by: WeakKeyDictionary[Session, Cell] = WeakKeyDictionary()
         self._bodies: dict[int, list[ast.stmt]] = {}
         self._numbers = itertools.count(1)
 
@@ -113,6 +123,7 @@ class Extension(ast.NodeTransformer):
         shell = self.shell
         shell.input_transformers_cleanup.append(call_of_first_line)
         shell.ast_transformers.append(self)
+        shell.events.register("pre_run_cell", self.begin)
         shell.events.register("post_run_cell", self.remember)
         shell.register_magic_function(self.fi_explore_magic, "cell", CALL)
         shell.register_magic_function(self.fi_plan, "line", "fi_plan")
@@ -124,6 +135,7 @@ class Extension(ast.NodeTransformer):
         shell.input_transformers_cleanup.remove(call_of_first_line)
         if self in shell.ast_transformers:
             shell.ast_transformers.remove(self)
+        shell.events.unregister("pre_run_cell", self.begin)
         shell.events.unregister("post_run_cell", self.remember)
         shell.magics_manager.magics["cell"].pop(CALL, None)
         shell.magics_manager.magics["line"].pop("fi_plan", None)
@@ -139,6 +151,11 @@ class Extension(ast.NodeTransformer):
             node.body = node.body[:1]
             ast.fix_missing_locations(node)
         return node
+
+    def begin(self, info: Any) -> None:
+        """Note which cell is run."""
+        cell_id = getattr(info, "cell_id", None)
+        self._running = Cell(self.shell.execution_count, str(info.raw_cell), cell_id)
 
     def remember(self, result: Any) -> None:
         """Keep the number and text of a cell that was run, by its file name."""
@@ -181,9 +198,21 @@ class Extension(ast.NodeTransformer):
         except (FiError, TypeError, ValueError) as error:
             raise UsageError(str(error)) from error
         value = _traced(session, step)
+        self._take_over(session, self.shell.user_ns.get(name))
         self.session = self.shell.user_ns[name] = session
         display(session.explore())
         return value
+
+    def _take_over(self, session: Session, before: Any) -> None:
+        """Arm what was armed before the cell was run again, and say what was."""
+        known = self._made_by.get(before) if isinstance(before, Session) else None
+        if self._running is not None:
+            self._made_by[session] = self._running
+            if known is not None and known.is_same(self._running) and len(before.plan):
+                plan, unfit = session.take_over(before.plan)
+                armed = f"{among(len(plan), len(before.plan), 'fault')} {agreed(len(plan), 'are')}"
+                said = (f"{armed} armed as before the cell was run again", *unfit)
+                display({"text/plain": "\n  ".join(said)}, raw=True)
 
     def fi_explore_magic(self, line: str, cell: str) -> None:
         """Explore a training step: the cell is the step.
@@ -191,7 +220,8 @@ class Extension(ast.NodeTransformer):
         Usage: ``%%fi_explore model=net optimizer=opt [state=[…]] [memory=…] [as=NAME]``
 
         The cell runs once as the golden run, everything is put back as it was, and the
-        explorer opens. Values are Python expressions: ``optimizer=[opt1, opt2]``.
+        explorer opens. Values are Python expressions: ``optimizer=[opt1, opt2]``. Run again,
+        it arms what was armed before and still fits.
 
         - ``model``: the model that is trained.
         - ``optimizer``: its optimizer, or a list of several.

@@ -96,9 +96,12 @@ def injection(
     )
 
 
+FLIPPED = (0.0, 0.5, 1.125, 2.0, 0.0, 3.0)
+
+
 def flipped(step: int = 0) -> Injection:
     """A firing that changed one of six elements from 1 to 1.125 (bit 20)."""
-    return injection(after=(0.0, 0.5, 1.125, 2.0, 0.0, 3.0), step=step)
+    return injection(after=FLIPPED, step=step)
 
 
 def steps(

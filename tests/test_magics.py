@@ -99,6 +99,55 @@ def test_a_replay_leaves_no_faulty_values_behind(shell: InteractiveShell, run: R
     assert [injection.changed > 0 for injection in faulty] == [True]
 
 
+def test_a_cell_that_is_run_again_takes_over_what_was_armed(
+    shell: InteractiveShell, run: Runs, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Into another session, which says so; with nothing armed there is nothing to say."""
+    run(STEP)
+    first = shell.user_ns["fi_session"]
+    run(STEP)
+    assert "armed" not in printed(capsys).replace("0 armed", "")
+    first = shell.user_ns["fi_session"]
+    first.arm("relu*1:0", "zero")
+    first.arm("param:0.weight", "bitflip", bit=3, elements={"index": [0, 1]})
+    run(STEP)
+    second = shell.user_ns["fi_session"]
+    assert second is not first
+    assert second.plan == first.plan
+    assert "2 of 2 faults are armed as before the cell was run again" in printed(capsys)
+
+
+def test_a_cell_that_was_edited_is_still_the_cell(
+    shell: InteractiveShell, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By the front end's id of it; what its new golden run does not make is left out."""
+    shell.run_cell(STEP, store_history=True, cell_id="a").raise_error()
+    session = shell.user_ns["fi_session"]
+    session.arm("relu*1:0", "zero")
+    session.arm("addmm*1:0", "zero")
+    edited = STEP.replace("net(x)", "net[2](net[0](x))")
+    shell.run_cell(edited, store_history=True, cell_id="a").raise_error()
+    assert [str(fault.target) for fault in shell.user_ns["fi_session"].plan] == ["addmm*1:0"]
+    assert (
+        "1 of 2 faults is armed as before the cell was run again\n"
+        "  f1: the step made no call of 'relu'"
+    ) in printed(capsys)
+
+
+@pytest.mark.parametrize("made", ["", "from fi_notebook import Session\n"])
+def test_another_session_of_the_name_begins_with_nothing(
+    shell: InteractiveShell, run: Runs, made: str
+) -> None:
+    """Of another cell, though with the same text, or one that was made in Python."""
+    shell.run_cell(STEP, store_history=True, cell_id="a").raise_error()
+    if made:
+        run(f"{made}fi_session = Session(lambda: net(x).sum().backward(), model=net)")
+    shell.user_ns["fi_session"].arm("relu*1:0", "zero")
+    again = "a" if made else "b"
+    shell.run_cell(STEP, store_history=True, cell_id=again).raise_error()
+    assert len(shell.user_ns["fi_session"].plan) == 0
+
+
 def test_source_lines_are_the_cells_own(shell: InteractiveShell, run: Runs) -> None:
     """A call stands at its line in the cell, under the number of the cell."""
     run(STEP)

@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 
 from fi_notebook.core.detection import Alarm, Bound, Detection
-from fi_notebook.core.run import NO_LOSS, RESULT, Comparison, StepRecord
+from fi_notebook.core.run import Comparison, StepRecord
 from fi_notebook.core.site import PHASES
 from fi_notebook.core.trace import Trace
 from fi_notebook.errors import FaultError, did_you_mean
@@ -168,7 +168,7 @@ def detect(
     rows[columns["faulty"][made]] = columns["golden"][made]
     golden, faulty = comparison.golden, comparison.faulty
     itself = np.arange(len(golden))
-    has_loss = comparison.loss.name != RESULT and comparison.loss.note != NO_LOSS
+    has_loss = comparison.has_loss
     runs = (
         Observed(faulty, tuple(faulty_steps), first, golden, rows, has_loss),
         Observed(golden, tuple(golden_steps), first, golden, itself, has_loss),

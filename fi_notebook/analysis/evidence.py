@@ -18,7 +18,7 @@ from fi_notebook.analysis.tolerance import Tolerance
 from fi_notebook.analysis.words import several
 from fi_notebook.core.fault import FaultPlan
 from fi_notebook.core.injection import Injection, NotInjected
-from fi_notebook.core.run import NO_LOSS, Comparison, Difference, StepRecord
+from fi_notebook.core.run import Comparison, Difference, StepRecord
 from fi_notebook.core.words import counted, spoken
 
 __all__ = ["Evidence", "differences", "distances", "step_distances"]
@@ -117,8 +117,8 @@ class Evidence:
 
         Damage, and NaN or Inf that the golden run holds itself.
         """
-        has_loss = self.comparison.loss.note != NO_LOSS
-        golden = golden_words(pairs(self.golden, self.faulty), has_loss=has_loss)
+        both = pairs(self.golden, self.faulty)
+        golden = golden_words(both, has_loss=self.comparison.has_loss)
         texts = (*hidden_damage(self.comparison), golden)
         return "".join(f"; {text}" for text in texts if text)
 

@@ -19,23 +19,20 @@ from dataclasses import replace
 import numpy as np
 
 from fi_notebook.analysis.course import pairs, relative
+from fi_notebook.analysis.ended import ended_words, lost_words, read_rows, undone_words
 from fi_notebook.analysis.evidence import Evidence, differences, distances, step_distances
-from fi_notebook.analysis.mechanisms import RESIDUE, deaths_words, growth_words
+from fi_notebook.analysis.mechanisms import RESIDUE, growth_words
 from fi_notebook.analysis.nonfinite import first_nonfinite
 from fi_notebook.analysis.outcome_course import COURSE_RULES
 from fi_notebook.analysis.tolerance import DEFAULT, Tolerance
-from fi_notebook.analysis.unread import last_followed
 from fi_notebook.analysis.updates import gradients_used, has_update, update_differs
 from fi_notebook.analysis.words import four_digits, how_far, limited, several, told_apart
 from fi_notebook.core.fault import FaultPlan
 from fi_notebook.core.injection import NO_ELEMENT, Injection, NotInjected
 from fi_notebook.core.run import NO_LOSS, RESULT, Comparison, Difference, Outcome, StepRecord
-from fi_notebook.core.trace import FLAGS
 from fi_notebook.core.words import agreed, among, counted
 
 __all__ = ["judge"]
-
-_FOLDED = 1 << FLAGS.index("folded")
 
 
 def judge(
@@ -161,47 +158,13 @@ def _masked_exact(e: Evidence) -> Outcome | None:
     golden, faulty = told_apart(loss.golden, loss.faulty)
     shown = f" (only the {loss.name} that is shown differs: {faulty} instead of {golden})"
     equal = "bit-equal to" if e.noise is None or e.noise.equal else "within the noise floor of"
+    undone = undone_words(e.injections)
     return Outcome(
         "masked_exact",
-        f"{e.struck}; {_gone_words(e.comparison)} and the whole update are {equal} the golden run"
-        f"{'' if loss.equal else shown}",
+        f"{e.struck}; {undone and f'{undone}; '}{ended_words(e.comparison)} and the whole update "
+        f"are {equal} the golden run{'' if loss.equal else shown}",
         e.strike,
     )
-
-
-def _gone_words(comparison: Comparison) -> str:
-    """Where the error ended, as far as it was seen, and what is equal after it."""
-    if not len(comparison.diverged):
-        return "no call that was compared differs"
-    died, lost = deaths_words(comparison), last_followed(comparison)
-    if lost is None:
-        return f"{died or 'nothing reads what it changed'}; {_last_words(comparison)}"
-    what = f"{died}; the rest" if died else "its error"
-    return f"{what} {_lost_words(comparison, lost)}; {_last_words(comparison)} that is read"
-
-
-def _lost_words(comparison: Comparison, lost: int) -> str:
-    return f"was last followed into {comparison.site(lost)}, which is not read"
-
-
-def _last_words(comparison: Comparison) -> str:
-    """The last call that differs: one that a tree shows, where there is any."""
-    rows, columns = _read(comparison), comparison.columns
-    if not len(rows):
-        return "every call"
-    calls = comparison.faulty.site_columns["call"][columns["faulty"][rows]]
-    shown = rows[(comparison.faulty.calls["flags"][calls] & _FOLDED) == 0]
-    if not len(shown) or shown[-1] == rows[-1]:
-        return (
-            f"the last call that differs is {comparison.site(int(rows[-1]))}, and every later call"
-        )
-    last = comparison.site(int(shown[-1]))
-    return f"the last call of the tree that differs is {last}, and every later call of it"
-
-
-def _read(comparison: Comparison) -> np.ndarray:
-    """Rows that were seen to differ."""
-    return np.setdiff1d(comparison.diverged, comparison.unread)
 
 
 def _update_equal(e: Evidence) -> bool:
@@ -249,7 +212,7 @@ def _to_the_end(comparison: Comparison) -> str:
     """How far an error came that left nothing behind."""
     last = int(comparison.diverged[-1])
     if last in comparison.unread:
-        lost = _lost_words(comparison, last)
+        lost = lost_words(comparison, last)
         return f"its error {lost}; nothing that the step leaves behind differs"
     return (
         f"calls differ to the end of the step, the last {comparison.site(last)}, but nothing that "
@@ -303,7 +266,7 @@ def _instead(what: str, golden: float, faulty: float) -> str:
 
 def _output_words(comparison: Comparison) -> str:
     """How many sites differ, and the last that does."""
-    rows, read = comparison.diverged, _read(comparison)
+    rows, read = comparison.diverged, read_rows(comparison)
     if not len(rows):
         return ""
     count = among(len(rows), len(comparison), "site")

@@ -206,7 +206,9 @@ Logged are the steps in which a fault is due, and `log_steps`. So a place is fou
 In a script in which no line changes `fi-notebook trace train.py` lists all calls of step 0.
 `fi-notebook run injector.json train.py` shows strikes alone, although `normal` is the default,
 unless the plan has `log_steps` or `"verbosity": "verbose"`; with `-v` it shows the calls as well,
-with `-vv` their shapes and source lines.
+with `-vv` their shapes and source lines. With `-m package.train` in the place of the path either
+runs a module, as `python -m` does. The first module that trains is the model, or what holds it and
+all that its optimizer steps; `--model CLASS` asks for another. What it is, is the first line.
 """
 
 FIRST = """

@@ -210,6 +210,11 @@ class Comparison:
         return [next(made[known]) for known in mine.tolist()]
 
     @property
+    def has_loss(self) -> bool:
+        """Whether the step has a loss; else `loss` stands for its result, or for nothing."""
+        return self.loss.name != RESULT and self.loss.note != NO_LOSS
+
+    @property
     def diverged(self) -> np.ndarray:
         """Rows whose bits differ, in execution order."""
         return np.flatnonzero(~self.columns["equal"])

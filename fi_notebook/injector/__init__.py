@@ -8,6 +8,6 @@ runs a training script in which no line was changed.
 """
 
 from fi_notebook.injector.injector import Injector
-from fi_notebook.injector.script import run_script
+from fi_notebook.injector.script import run_module, run_script
 
-__all__ = ["Injector", "run_script"]
+__all__ = ["Injector", "run_module", "run_script"]

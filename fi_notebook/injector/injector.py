@@ -210,9 +210,13 @@ class Injector:
         self._striker.count(progress.fired)
         self._attachment.prepare(progress.next_step)
 
-    def attach_to_running_forward(self) -> None:
-        """Count the forward of the model that is running now, whose start was missed."""
-        self._watch.scope.enter(self._watch.table.model)
+    def attach_to_running_forward(self, module: nn.Module) -> None:
+        """Count the forward that is running now, whose start was missed.
+
+        Args:
+            module: The model or the part of it that runs.
+        """
+        self._watch.scope.enter(module)
 
     # what training tells
 

@@ -21,7 +21,7 @@ from fi_notebook.core.site import Site, Target
 from fi_notebook.core.steps import Steps, ranks_of
 from fi_notebook.core.trace import Trace
 from fi_notebook.core.words import counted
-from fi_notebook.errors import SiteError
+from fi_notebook.errors import SessionError, SiteError
 from fi_notebook.session.planning import PlanBook
 
 __all__ = ["Planned"]
@@ -201,6 +201,22 @@ class Planned:
         """
         self._book.load(source, self.model, self.golden)
         return self.plan
+
+    def take_over(self, plan: FaultPlan) -> tuple[FaultPlan, tuple[str, ...]]:
+        """Put what still fits of an earlier session's plan in place of this one.
+
+        Args:
+            plan: The plan of a session of the same step, before it or its model changed.
+
+        Returns:
+            The plan as it stands now, and why each fault that does not fit was left out.
+
+        Raises:
+            SessionError: Nothing was traced yet, so that it cannot be judged.
+        """
+        if self.golden is None:
+            raise SessionError("nothing was traced yet; call trace() first")
+        return self._book.take_over(plan, self.model, self.golden)
 
     def undo(self) -> FaultPlan:
         """Take back the last change of the plan, if there is one."""

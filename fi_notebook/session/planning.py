@@ -17,7 +17,7 @@ from torch import nn
 from fi_notebook.core.fault import Fault, FaultPlan, free_ids
 from fi_notebook.core.trace import Trace
 from fi_notebook.engine import arming
-from fi_notebook.errors import SessionError, did_you_mean
+from fi_notebook.errors import FiError, SessionError, did_you_mean
 from fi_notebook.session.events import Events
 
 __all__ = ["FaultWarning", "PlanBook"]
@@ -103,6 +103,23 @@ class PlanBook:
         self.put(plan)
         return plan
 
+    def take_over(
+        self, plan: FaultPlan, model: nn.Module, golden: Trace
+    ) -> tuple[FaultPlan, tuple[str, ...]]:
+        """Put what still fits of an earlier plan in place of this one, in one change.
+
+        Args:
+            plan: The plan of another session.
+            model: The model whose modules the faults may name.
+            golden: The golden run that they are judged against.
+
+        Returns:
+            The plan of what fits, and why each of the others does not.
+        """
+        said = {fault.id: _unfit(fault, model, golden) for fault in plan}
+        self.put(replace(plan, faults=tuple(fault for fault in plan if not said[fault.id])))
+        return self.plan, tuple(why for why in said.values() if why)
+
     def put(self, plan: FaultPlan) -> None:
         """Put a plan in place of this one."""
         self._done.append(self.plan)
@@ -163,6 +180,16 @@ def _checked(fault: Fault, model: nn.Module, golden: Trace | None) -> str:
     if headless:
         logger.warning("%s: %s", fault.id, headless)
     return f"{fault.id}: {warning}" if warning else ""
+
+
+def _unfit(fault: Fault, model: nn.Module, golden: Trace) -> str:
+    """Why a fault of an earlier golden run does not fit this one, or ``""``."""
+    try:
+        said = _checked(fault, model, golden)
+    except FiError as error:
+        return f"{fault.id}: {error}"
+    moved = fault.anchor is not None and arming.anchored(fault, golden) != fault.anchor
+    return said or f"{fault.id}: {fault.target} is another call now" * moved
 
 
 def _warn(said: str, above: int = 4) -> None:

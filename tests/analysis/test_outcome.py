@@ -16,12 +16,22 @@ from fi_notebook.core.injection import NotInjected
 from fi_notebook.core.masking import DIED_OF
 from fi_notebook.core.run import NO_LOSS, OUTCOMES, RESULT, Comparison, Difference, Outcome
 from fi_notebook.core.stats import STATISTICS
-from tests.records import CHANGED_LOSS, EQUAL_LOSS, PLAN, comparison, flipped, injection, steps
+from tests.records import (
+    CHANGED_LOSS,
+    EQUAL_LOSS,
+    FLIPPED,
+    PLAN,
+    comparison,
+    flipped,
+    injection,
+    steps,
+)
 from tests.traces import Call, build
 
 MOVED = Difference("fc.weight", False, 6, 6, relative_l2=0.001, max_abs=0.002)
 SPREAD = {"relu*2:0": 0.01, "mm*1:0": 0.06, "_foreach_add_*1:0[0]": 0.001}
 GOLDEN = steps([2.0] * 8)
+CHANGED_RESULT = replace(CHANGED_LOSS, name=RESULT)
 SAME = (0.0, 0.5, 1.0, 2.0, 0.0, 3.0)  # the values before, and after a fault that changed none
 
 
@@ -204,6 +214,16 @@ def test_that_the_golden_run_is_not_finite_is_said() -> None:
     )
 
 
+@pytest.mark.parametrize("loss", [CHANGED_RESULT, replace(EQUAL_LOSS, note=NO_LOSS)])
+def test_a_step_without_a_loss_holds_no_nan_for_it(loss: Difference) -> None:
+    """Its records have NaN where a loss would stand; a result's norm, 2.5 and 3, is finite."""
+    none = steps([nan])
+    compared = comparison(SPREAD, loss=loss, parameters=(MOVED,))
+    outcome = case(golden_steps=none, faulty_steps=none, comparison=compared)
+    assert outcome.name == "changed"
+    assert "NaN" not in outcome.reason
+
+
 def test_masked_exact_names_the_last_call_that_differs() -> None:
     """relu*2:0 differs, everything after it and the update are bit-equal."""
     outcome = case(comparison=comparison({"relu*2:0": 0.01}))
@@ -309,6 +329,19 @@ def test_masked_exact_of_a_loss_that_is_only_shown() -> None:
     outcome = case(comparison=comparison({"nll_loss_forward*1:0": 0.2}, loss=CHANGED_LOSS))
     assert outcome.name == "masked_exact"
     assert "(only the loss that is shown differs: 3 instead of 2.5)" in outcome.reason
+
+
+def test_masked_exact_of_faults_that_cancel_says_which_undid_which() -> None:
+    """f1 turns 1 to 1.125, f2 turns it back: no call differs."""
+    back = injection(before=FLIPPED, after=SAME, fault="f2")
+    outcome = case(comparison=comparison({}), injections=(flipped(), back))
+    assert outcome == Outcome(
+        "masked_exact",
+        "f1 struck relu*2:0 in step 0 and f2 relu*2:0 in step 0; f2 gave relu*2:0 back the bits "
+        "that it had before f1; every call that was compared and the whole update are bit-equal "
+        "to the golden run",
+        0,
+    )
 
 
 def test_a_changed_buffer_is_not_masked() -> None:

@@ -16,6 +16,8 @@ from tests.injector.helpers import plan, sites
 from tests.tools import leaks
 
 SCRIPT = Path(__file__).parent / "scripts" / "plain.py"
+PARTED = SCRIPT.with_name("parts.py")
+PARTS = ("enc.0", "dec.0")
 
 
 def test_the_first_root_module_that_trains_is_the_model(
@@ -38,6 +40,20 @@ def test_the_model_may_be_chosen_by_its_class(capsys: pytest.CaptureFixture[str]
     assert injector.step == 1
 
 
+@pytest.mark.parametrize("model", [None, "Coder"])
+def test_a_model_whose_parts_are_called_is_found_by_them(
+    model: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its optimizer steps both parts: names begin at it, and one step has one forward of each."""
+    faults = [plan("addmm", "zero", steps=[1], modules=[name])["faults"][0] for name in PARTS]
+    named = [fault | {"id": f"f{n}"} for n, fault in enumerate(faults)]
+    with caplog.at_level("INFO", "fi_notebook"):
+        injector = run_script({"version": 2, "faults": named}, PARTED, model=model)
+    assert sites(injector) == [("addmm*1:0", 1), ("addmm*2:0", 1)]
+    assert injector.step == 2
+    assert caplog.messages[0] == "the model is Coder"
+
+
 def test_arguments_and_path_are_the_scripts_own() -> None:
     """sys.argv and sys.path are those of python SCRIPT ARGS, and are put back."""
     argv, path, before = list(sys.argv), list(sys.path), leaks.state()
@@ -49,7 +65,9 @@ def test_arguments_and_path_are_the_scripts_own() -> None:
 def test_a_class_that_never_trains_is_reported() -> None:
     """The error names the classes that did train."""
     config = _written(plan("addmm"))
-    with pytest.raises(SessionError, match=r"no module of class 'Bilinear'.*Student"):
+    with pytest.raises(
+        SessionError, match=r"no module of class 'Bilinear', nor a part of one, made .*Student"
+    ):
         run_script(config, SCRIPT, ["1"], model="Bilinear")
 
 

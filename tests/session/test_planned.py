@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ import torch
 from torch import nn
 
 from fi_notebook.core.fault import Fault, FaultPlan
+from fi_notebook.core.site import Target
+from fi_notebook.core.steps import Steps
 from fi_notebook.engine import arming
 from fi_notebook.errors import FaultError, SessionError, SiteError
 from fi_notebook.session import FaultWarning, Session
@@ -36,6 +39,41 @@ def test_undo_and_redo_say_whether_they_can() -> None:
     assert len(session.plan) == 0
     session.redo()
     assert [str(fault.target) for fault in session.plan] == ["relu*1:0"]
+
+
+def test_of_an_earlier_plan_what_still_fits_is_taken_over() -> None:
+    """In one change, with all that the faults say; the others are left out, each with its reason.
+
+    The model has two relu of its own, of which the first was the second of another step.
+    """
+    earlier, session = _session(), _session()
+    fits = earlier.arm("relu*1:0", "bitflip", bit=30, steps="0-", elements={"index": [0, 1, 2, 3]})
+    moved = replace(earlier.arm("relu*2:0", "zero"), target=fits.target, id="moved")
+    few, gone, off = (
+        Fault("few", Target.parse("relu*9:0"), "zero"),
+        Fault("gone", Target.parse("param:conv9.weight"), "zero"),
+        Fault("off", Target.parse("param:conv1.weight"), "zero", enabled=False),
+    )
+    plan = FaultPlan((fits, moved, few, gone, off), log_steps=Steps.parse(3))
+    taken, unfit = session.take_over(plan)
+    assert taken == session.plan
+    assert [fault.id for fault in taken] == [fits.id, "off"]
+    assert (taken[fits.id], taken["off"].enabled) == (earlier.plan[fits.id], False)
+    assert taken.log_steps == plan.log_steps
+    assert unfit[:2] == (
+        "moved: relu*1:0 is another call now",
+        "few: asked for call 9 of relu, 2 were made",
+    )
+    assert unfit[2].startswith("gone: no param 'conv9.weight'; did you mean ")
+    assert len(session.undo()) == 0
+
+
+def test_a_plan_is_taken_over_after_the_golden_run_alone() -> None:
+    """Before it nothing tells whether a fault fits."""
+    made = cnn()
+    session = Session(made.step, model=made.model, optimizer=made.optimizer)
+    with pytest.raises(SessionError, match=r"nothing was traced yet; call trace\(\) first"):
+        session.take_over(FaultPlan())
 
 
 def test_a_bit_has_its_field_once_the_step_is_traced() -> None:

@@ -1,0 +1,75 @@
+"""``fi-notebook trace``, ``report`` and ``schema``: what files hold."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from fi_notebook.cli.common import Options
+from fi_notebook.cli.scripts import follow, script_arguments
+from fi_notebook.core.trace import Trace
+from fi_notebook.core.tree import VIEWS
+
+__all__ = ["report", "report_arguments", "schema", "trace", "trace_arguments"]
+
+LOG_ONLY: dict[str, Any] = {"version": 2, "modules": [""], "log_steps": [0]}
+"""The plan of ``trace SCRIPT``: nothing strikes, and the calls of step 0 are logged."""
+
+
+def trace(options: Options) -> int | None:
+    """Print a saved trace as a tree, or log the calls of a script's first step.
+
+    fi-notebook trace step.fi --by source --depth 4
+    fi-notebook trace step.fi --find "relu*2"
+    fi-notebook trace train.py -- --epochs 1
+    fi-notebook trace -m package.train -- --epochs 1
+    """
+    from fi_notebook.report import text, text_files
+
+    if options.module or options.source.suffix == ".py":
+        return follow(LOG_ONLY, options)
+    loaded = Trace.load(options.source)
+    if options.find is None:
+        print(text.tree(loaded.tree(options.by), options.depth))
+    else:
+        print(text_files.sites(loaded, options.find))
+    return None
+
+
+def trace_arguments(parser: argparse.ArgumentParser) -> None:
+    """What ``trace`` takes."""
+    parser.add_argument("source", type=Path, help="a file of trace.save(), or a Python script")
+    parser.add_argument("--by", choices=tuple(VIEWS), default="module", help="view of the tree")
+    parser.add_argument("--depth", type=int, default=3, help="levels to show (%(default)s)")
+    parser.add_argument("--find", metavar="TARGET", help="list these sites in place of the tree")
+    script_arguments(parser)
+
+
+def report(options: Options) -> int | None:
+    """Sum up what was written while a script ran, or a saved trace.
+
+    fi-notebook report events.jsonl      what struck, what did not, how far it came
+    fi-notebook report step.fi           calls by phase, and outputs that are not finite
+    """
+    from fi_notebook.report import text_files
+
+    path: Path = options.file
+    with path.open("rb") as file:
+        is_archive = file.read(2) == b"PK"
+    print(text_files.trace(Trace.load(path)) if is_archive else text_files.events(path))
+    return None
+
+
+def report_arguments(parser: argparse.ArgumentParser) -> None:
+    """What ``report`` takes."""
+    parser.add_argument("file", type=Path, help="a file of --events, or of trace.save()")
+
+
+def schema(_options: Options) -> int | None:
+    """Print the JSON schema of injector.json, with every fault model."""
+    from fi_notebook import config
+
+    print(json.dumps(config.schema(), indent=2))
+    return None

@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from fi_notebook import cli, config
+from tests.traces import digits_step
+
+
+def test_trace_logs_the_calls_of_a_scripts_first_step(
+    files: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Modules and calls of step 0 and no other; nothing is struck."""
+    assert cli.main(["trace", files[1]]) == 0
+    captured = capsys.readouterr()
+    assert "fc*step0*addmm*1" in captured.err
+    assert "step1*" not in captured.err
+    assert "injecting" not in captured.err
+    assert "arguments: []" in captured.out
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> str:
+    """A saved trace with one output that is not finite."""
+    trace = digits_step()
+    trace.site_columns["nan"][7] = 3
+    trace.save(tmp_path / "step.fi")
+    return str(tmp_path / "step.fi")
+
+
+def test_trace_prints_a_saved_trace(saved: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """As a tree in any view, or as a list of sites."""
+    assert cli.main(["trace", saved, "--depth", "2"]) == 0
+    assert "conv  Conv2d  (+1 below)" in capsys.readouterr().out
+    assert cli.main(["trace", saved, "--by", "source"]) == 0
+    assert "6 in forward" in capsys.readouterr().out
+    assert cli.main(["trace", saved, "--find", "relu"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "relu*1:0  forward  act  run.py:5  float32 (2, 3)",
+        "relu*2:0  forward  act  run.py:7  float32 (2, 3)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("target", "reason"),
+    [
+        ("relo", "the step made no call of 'relo'; did you mean 'relu'?"),
+        ("relu*9", "asked for call 9 of relu, 2 were made"),
+    ],
+)
+def test_trace_says_why_it_finds_no_site(
+    saved: str, target: str, reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the nearest name, and exit code 1."""
+    assert cli.main(["trace", saved, "--find", target]) == 1
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err == f"fi-notebook trace: {reason}\n"
+
+
+def test_report_sums_up_a_saved_trace(saved: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Calls by phase, and where the first NaN is: 7 + 1 + 4... calls are 14 in all."""
+    assert cli.main(["report", saved]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "14 calls, 18 sites",
+        "  forward: 6 calls",
+        "  loss: 1 call",
+        "  backward: 4 calls",
+        "  optimizer: 2 calls",
+        "  other: 1 call",
+        "1 site holds NaN or Inf",
+        "  the first is relu*2:0 (forward, act)",
+    ]
+
+
+@pytest.mark.parametrize("text", ["[]", "{", '{"a": 1}'])
+def test_events_that_are_none_are_refused(
+    tmp_path: Path, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The line is named."""
+    (tmp_path / "events.jsonl").write_text(text)
+    assert cli.main(["report", str(tmp_path / "events.jsonl")]) == 1
+    assert "line 1 is no" in capsys.readouterr().err
+
+
+def test_schema_is_printed_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    """It is what `config.schema` gives."""
+    assert cli.main(["schema"]) == 0
+    assert json.loads(capsys.readouterr().out) == config.schema()
