@@ -51,6 +51,8 @@ test("regions are told in words", () => {
   assert.equal(text("run", { length: 4 }), "run of 4, step 0");
   assert.equal(text("row", 3), "row 3, step 0");
   assert.equal(text("row", [5, 7]), "row 5, 7, step 0");
+  assert.equal(text("slice", "-1"), "slice -1, step 0");
+  assert.equal(text("where", "abs(x) > 1"), "where abs(x) > 1, step 0");
 });
 
 test("steps are told as every step, one or several", () => {

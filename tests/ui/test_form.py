@@ -10,7 +10,7 @@ from fi_notebook.session import Session
 from fi_notebook.ui import publish
 from fi_notebook.ui.explorer import explorer_of
 from tests.ui.conftest import Open
-from tests.ui.pages import ARM, choose, index_box, press_arm, replay
+from tests.ui.pages import ARM, arm, choose, index_box, press_arm, replay
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -153,7 +153,7 @@ def test_large_whole_numbers_are_kept_to_the_last_digit(shown: Open, session: Se
         assert (armed.seed, armed.times, armed.parameters) == (LARGE, LARGE, {"value": LARGE})
         page.get_by_role("button", name="edit f1").click()
         page.get_by_role("button", name="Change f1").click()
-        page.get_by_role("button", name=ARM).wait_for()
+        page.get_by_role("button", name="Armed as f1").wait_for()
         assert session.plan[0] == armed
 
 
@@ -171,7 +171,7 @@ def test_a_slice_of_one_number(shown: Open, session: Session) -> None:
 
 
 def test_the_preview_stays_with_the_fault_that_was_armed(shown: Open, session: Session) -> None:
-    """After Arm it is still that of f1, which strikes it; another seed is a preview of f2."""
+    """After Arm it is still that of f1, which strikes it; another seed is that of f1 changed."""
     with shown(session) as bridge:
         page = bridge.page
         choose(page, SITE)
@@ -186,7 +186,7 @@ def test_the_preview_stays_with_the_fault_that_was_armed(shown: Open, session: S
         ((struck,),) = (each.elements for each in session.run.injections)
         assert before[0].startswith(str(list(struck.index)))
         page.get_by_label("seed").fill("3")
-        page.locator(".fi-preview", has_text="preview of f2, not armed yet").wait_for()
+        page.locator(".fi-preview", has_text="preview of f1, as changed").wait_for()
         page.get_by_label("seed").fill("0")
         page.locator(".fi-preview", has_text="preview of f1, as armed").wait_for()
 
@@ -221,3 +221,46 @@ def test_what_is_selected_in_a_box_stays_so_when_the_form_is_drawn_anew(
         page.wait_for_function("(box) => !box.isConnected", arg=before)
         page.keyboard.insert_text("7")
         assert seed.input_value() == "7"
+
+
+def test_the_same_fault_is_not_armed_twice(shown: Open, session: Session) -> None:
+    """After Arm the bar says as what; another bit changes that fault, and a second one is asked
+    for by name. What is done is spoken; nothing more is armed by the keyboard either.
+    """
+    with shown(session) as bridge:
+        page = bridge.page
+        arm(page, SITE, 27, "0, 3, 1, 2")
+        armed = page.get_by_role("button", name="Armed as f1")
+        armed.wait_for()
+        assert armed.is_disabled()
+        bit = page.get_by_role("form", name="fault").get_by_label("bit", exact=True)
+        bit.press("Enter")
+        bit.fill("26")
+        page.get_by_role("button", name="Change f1").wait_for()
+        bit.press("Enter")
+        page.locator(".fi-live", has_text="changed f1").wait_for(state="attached")
+        armed.wait_for()
+        assert [(each.id, each.parameters) for each in session.plan] == [("f1", {"bit": 26})]
+        bit.fill("25")
+        page.get_by_role("button", name="Arm another").click()
+        page.locator(".fi-live", has_text="armed f2").wait_for(state="attached")
+        page.get_by_role("button", name="Armed as f2").wait_for()
+        bit.fill("26")
+        armed.wait_for()
+        assert [each.parameters for each in session.plan] == [{"bit": 26}, {"bit": 25}]
+        page.get_by_label("f1 is on").uncheck()
+        page.get_by_role("button", name="Change f2").wait_for()
+
+
+def test_what_the_preview_refuses_cannot_be_armed(shown: Open, session: Session) -> None:
+    """Arm is off while the words are there, and on again when they are gone."""
+    with shown(session) as bridge:
+        page = bridge.page
+        choose(page, SITE)
+        bit = page.get_by_role("form", name="fault").get_by_label("bit", exact=True)
+        bit.fill("40")
+        page.locator(".fi-armbar .fi-problem", has_text="no bit 40").wait_for()
+        page.locator(".fi-armbar .fi-primary:disabled").wait_for()
+        bit.fill("3")
+        press_arm(page)
+        assert session.plan[0].parameters == {"bit": 3}

@@ -149,7 +149,7 @@ function extentText(store) {
   const given = extentIfRead(store)?.[extent];
   if (Array.isArray(given) && given.every(Number.isInteger)) return `${extent} ${given.join(", ")}`;
   if (Array.isArray(given?.shape)) return `${extent} of ${given.shape.join(" × ")}${given.at ? ` at [${given.at.join(", ")}]` : ""}`;
-  if (given?.length && !Array.isArray(given)) return `${extent} of ${given.length}${given.start === undefined ? "" : ` from ${given.start}`}`;
+  if (typeof given === "object" && Number.isInteger(given?.length) && !Array.isArray(given)) return `${extent} of ${given.length}${given.start === undefined ? "" : ` from ${given.start}`}`;
   return `${extent} ${text}`.replaceAll('"', "").trim();
 }
 
