@@ -5,6 +5,7 @@ import { button, copy, h } from "./dom.js";
 import { planCode, planText } from "./fault.js";
 import { clip } from "./numbers.js";
 import { wholeNumber } from "./reading.js";
+import { restOf } from "./rest.js";
 
 /** @import { MakePane } from "./dom.js" */
 /** @import { Store } from "./store.js" */
@@ -40,14 +41,16 @@ export function footPane(view) {
   const armed = button("", () => {
     showPane(store, "site");
     view.root.querySelector(".fi-plan")?.scrollIntoView({ block: "nearest" });
-  }, { title: "the plan, below the site" }, "link");
+  }, { title: "the plan, below the site" }, "link.armed");
   const live = h("span.steps", null, "steps ", steps);
-  const el = h("div.foot", { role: "group", "aria-label": "session" }, state, why, armed, bar, h("span.fill"), replay, live, stop, disarm, code, save, report);
+  const rest = restOf([disarm, code, save, report]);
+  const el = h("div.foot", { role: "group", "aria-label": "session" }, bar,
+    h("div.told", null, state, why, armed), h("div.acts", null, replay, live, stop, rest));
   return {
     el,
     update() {
       const { text, kind, share } = stateText(store);
-      if (state.textContent !== text) state.textContent = text;
+      if (state.textContent !== text) state.textContent = state.title = text;
       state.dataset.state = kind;
       why.hidden = kind !== "failed";
       armed.hidden = !store.plan.faults.length;
@@ -63,7 +66,7 @@ export function footPane(view) {
       for (const each of [disarm, save]) each.disabled = dead || !store.plan.faults.length;
       report.disabled = dead;
       save.textContent = `Save ${clip(store.ui.path.split(/[\\/]/).pop(), 24)}`;
-      for (const each of [replay, live, stop, disarm, code, save, report]) each.hidden = store.readonly;
+      for (const each of [replay, live, stop, rest]) each.hidden = store.readonly;
     },
   };
 }
