@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+import torch
+from torch import nn
 
 from fi_notebook.session import Session
 from fi_notebook.ui import publish
@@ -164,7 +166,7 @@ def test_a_slice_of_one_number(shown: Open, session: Session) -> None:
         choose(page, SITE)
         page.get_by_label("fault model").select_option("zero")
         page.get_by_label("elements").select_option("slice")
-        page.get_by_label("which").fill("-1")
+        page.get_by_label("slice", exact=True).fill("-1")
         page.locator(".fi-armbar", has_text="zero on slice -1").wait_for()
         press_arm(page)
         assert session.plan[0].elements == {"slice": "-1"}
@@ -264,3 +266,57 @@ def test_what_the_preview_refuses_cannot_be_armed(shown: Open, session: Session)
         bit.fill("3")
         press_arm(page)
         assert session.plan[0].parameters == {"bit": 3}
+
+
+@pytest.mark.parametrize(
+    ("model", "needs", "field"),
+    [
+        ("stuck_at_0", "give either bit or field", "bit"),
+        ("clamp", "give low, high or both", "low"),
+        ("round_to", "give either format or mantissa", "mantissa (bits)"),
+    ],
+)
+def test_one_of_several_fields_is_asked_for(
+    shown: Open, session: Session, model: str, needs: str, field: str
+) -> None:
+    """As what is missing, not as an error, and Arm is off until one is given."""
+    with shown(session) as bridge:
+        page = bridge.page
+        choose(page, SITE)
+        page.get_by_label("fault model").select_option(model)
+        page.locator(".fi-problem[data-kind=missing]", has_text=needs).wait_for()
+        assert page.locator(".fi-armbar .fi-primary").is_disabled()
+        page.get_by_role("form", name="fault").get_by_label(field, exact=True).fill("3")
+        press_arm(page)
+        assert session.plan[0].parameters == {field.removesuffix(" (bits)"): 3}
+
+
+def test_a_tensor_without_elements_is_said_to_have_none(shown: Open) -> None:
+    """In plain words, with Arm off: 0 × 3 zeros."""
+    net = nn.Linear(3, 1)
+
+    def step() -> torch.Tensor:
+        torch.zeros(0, 3).mul(2)
+        loss = net(torch.ones(1, 3)).sum()
+        loss.backward()
+        return loss
+
+    session = Session(step, model=net)
+    session.trace()
+    with shown(session) as bridge:
+        page = bridge.page
+        choose(page, "mul*1:0")
+        told = page.locator(".fi-problem[data-kind=missing]")
+        told.wait_for()
+        assert told.inner_text() == "the tensor has no element, so that no fault can strike it"
+        assert page.locator(".fi-armbar .fi-primary").is_disabled()
+
+
+def test_what_is_typed_for_a_selection_has_its_own_name(shown: Open, session: Session) -> None:
+    """How many of drawn elements, the share of a fraction, the rows of rows."""
+    with shown(session) as bridge:
+        page = bridge.page
+        choose(page, SITE)
+        for selection, label in (("count", "how many"), ("fraction", "share"), ("row", "rows")):
+            page.get_by_label("elements").select_option(selection)
+            page.get_by_label(label, exact=True).wait_for()

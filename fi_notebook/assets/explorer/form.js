@@ -93,6 +93,12 @@ function parametersOf(store, model) {
   return model.parameters.filter(({ name }) => name !== "part" || complex || store.ui.form.parameters[name] !== undefined);
 }
 
+/** What is typed for a selection of elements. @type {Record<string, string>} */
+const ARGUMENTS = {
+  count: "how many", top: "how many", fraction: "share", row: "rows", column: "columns", channel: "channels",
+  tile: "rows and columns", block: "sizes", run: "how long", strided: "period", slice: "slice", where: "condition",
+};
+
 /** Which elements, and what tells them. @param {Store} store
  * @param {(name: string) => (text: string) => void} set @param {(change: any) => void} again */
 function elementFields(store, set, again) {
@@ -107,7 +113,7 @@ function elementFields(store, set, again) {
       "aria-label": "index of the element", placeholder: shape.map(() => 0).join(", ") || "[]" }),
     "click an element in the picture, or type its index; negative ones count from the end")
     : selection && selection.example !== null
-      ? checked("elements", "which", input(form.extentText, set("extentText"), { placeholder: selection.example }), selection.summary) : null;
+      ? checked("elements", ARGUMENTS[form.extent] ?? "which", input(form.extentText, set("extentText"), { placeholder: selection.example }), selection.summary) : null;
   return [field("elements", select(form.extent, options, (extent) => again({ extent, extentText: start[extent] ?? "" })), selection?.summary ?? ""), which];
 }
 
