@@ -61,6 +61,10 @@ _SIDEWAYS = """() => Math.max(...['.fi-explorer', '.fi-foot', '.fi-head'].map((n
   const of = document.querySelector(name);
   return of.scrollWidth - of.clientWidth;
 }))"""
+_NUMBERS = """(bits) => bits.map((bit) => {
+  const above = getComputedStyle(bit, '::before').content.replaceAll('"', '');
+  return above === 'none' ? '' : above;
+})"""
 _BITS = "(bits) => bits.map((bit) => bit.getBoundingClientRect().width)"
 
 
@@ -145,7 +149,9 @@ def test_forced_colours_keep_what_is_chosen(shown: Open, session: Session) -> No
 
 
 def test_bits_are_wide_enough_to_be_hit(shown: Open, session: Session) -> None:
-    """At any width a bit has 24 px, and its bytes stay whole: 8, 16 or 32 in a line."""
+    """At any width a bit has 24 px, the exponent is whole, and the bit that begins a row has its
+    number above: 16 or 32 in a row, or 8 after the sign. A caption names the fields.
+    """
     with shown(session) as bridge:
         index_box(bridge.page, "relu*2:0").fill("0, 0, 0, 0")
         bits = bridge.page.locator(".fi-bit")
@@ -154,7 +160,15 @@ def test_bits_are_wide_enough_to_be_hit(shown: Open, session: Session) -> None:
             bridge.page.set_viewport_size({"width": width, "height": 900})
             assert min(bits.evaluate_all(_BITS)) >= 24, width
             tops = bits.evaluate_all("(all) => all.map((bit) => bit.getBoundingClientRect().top)")
-            assert tops.count(tops[0]) in (8, 16, 32)
+            rows = [tops.count(top) for top in dict.fromkeys(tops)]
+            assert rows in ([9, 8, 8, 7], [16, 16], [32]), width  # 9: sign and exponent
+            numbers = bits.evaluate_all(_NUMBERS)
+            starts = [sum(rows[:row]) for row in range(len(rows))]
+            assert [numbers[at] for at in (*starts, 1, 9)] == [
+                str(31 - at) for at in (*starts, 1, 9)
+            ], width
+        key = bridge.page.locator(".fi-bitkey span").all_inner_texts()
+        assert key == ["sign 31", "exponent 30–23", "mantissa 22–0"]
 
 
 def test_the_buttons_of_the_footer_keep_their_places(shown: Open, session: Session) -> None:
