@@ -320,3 +320,24 @@ def test_what_is_typed_for_a_selection_has_its_own_name(shown: Open, session: Se
         for selection, label in (("count", "how many"), ("fraction", "share"), ("row", "rows")):
             page.get_by_label("elements").select_option(selection)
             page.get_by_label(label, exact=True).wait_for()
+
+
+def test_hints_are_told_without_a_mouse(shown: Open, session: Session) -> None:
+    """A control describes itself, by what is wrong with it where something is; the source of a
+    model opens by the keyboard.
+    """
+    with shown(session) as bridge:
+        page = bridge.page
+        choose(page, SITE)
+        seed = page.get_by_label("seed", exact=True)
+        assert seed.get_attribute("aria-description") == "seed of the fault's own draws"
+        assert seed.get_attribute("aria-describedby") is None
+        seed.fill("x")
+        wrong = page.locator(".fi-wrong", has_text="'x' cannot be")
+        wrong.wait_for()
+        assert seed.get_attribute("aria-describedby") == wrong.get_attribute("id")
+        source = page.locator(".fi-cite")
+        source.locator("summary").focus()
+        page.keyboard.press("Enter")
+        page.locator(".fi-cite[open]").wait_for()
+        assert len(source.inner_text()) > len("source")

@@ -231,3 +231,22 @@ def test_a_search_that_finds_nothing_says_why(
     with shown(session) as bridge:
         bridge.page.locator(".fi-search").fill(query)
         bridge.page.locator(".fi-tree .fi-empty", has_text=said).wait_for()
+
+
+def test_edit_goes_to_the_form(shown: Open, session: Session) -> None:
+    """The focus is on its model, its line in the plan is marked, and it is spoken; after cancel no
+    line is marked.
+    """
+    session.arm("relu*1:0", "zero")
+    session.arm("relu*2:0", "bitflip", elements={"index": [0, 3, 1, 2]}, bit=30)
+    with shown(session, width=360) as bridge:
+        page = bridge.page
+        page.get_by_role("button", name="site", exact=True).click()
+        page.get_by_role("button", name="edit f2").click()
+        page.locator(".fi-live", has_text="editing f2").wait_for(state="attached")
+        page.locator("select:focus").wait_for()
+        assert page.locator(":focus").get_attribute("aria-label") == "fault model"
+        page.locator(".fi-fault[aria-current=true]", has_text="f2: bitflip").wait_for()
+        assert page.locator(".fi-fault[aria-current=true]").count() == 1
+        page.get_by_role("button", name="cancel").click()
+        page.locator(".fi-fault[aria-current=true]").wait_for(state="detached")

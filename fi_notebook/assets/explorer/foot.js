@@ -22,7 +22,7 @@ export function footPane(view) {
   const bar = h("progress.progress", { max: 1, "aria-label": "progress" });
   const steps = h("input.input", { type: "number", min: 1, max: 100000, value: "1", "aria-label": "steps" });
   const ask = (kind, fields) => () => store.tell(kind, fields);
-  const replay = button("Replay", () => (store.trace ? withSteps(store, steps.value, (n) => store.tell("replay", { steps: n })) : store.tell("trace")), {}, "primary");
+  const replay = button("Replay", () => (store.trace ? withSteps(store, steps.value, (n) => startReplay(store, n)) : store.tell("trace")), {}, "primary");
   const stop = button("Stop", ask("stop"));
   const disarm = button("Disarm all", ask("disarm"));
   const code = button("Copy as code", () => withSteps(store, steps.value, async (n) => {
@@ -69,6 +69,16 @@ export function footPane(view) {
       for (const each of [replay, live, stop, rest]) each.hidden = store.readonly;
     },
   };
+}
+
+/** Replay so many steps; where there is no result yet, several are seen as they come.
+ * @param {Store} store @param {number} n */
+function startReplay(store, n) {
+  if (n > 1 && !store.run && store.ui.tab === "diff") {
+    store.ui.tab = "training";
+    store.changed("tab");
+  }
+  return store.tell("replay", { steps: n });
 }
 
 /** Do something with the number of steps in the box, or say why it is none.
