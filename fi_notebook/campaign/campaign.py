@@ -30,6 +30,7 @@ from fi_notebook.campaign.progress import Clock, Progress
 from fi_notebook.campaign.results import Results
 from fi_notebook.campaign.resume import Company, check_resumed
 from fi_notebook.campaign.worker import importable, loaded
+from fi_notebook.core.fault import Elements
 from fi_notebook.core.site import Site
 from fi_notebook.session import Session
 
@@ -72,14 +73,14 @@ class Campaign(Planned):
 
     @classmethod
     def of_site(
-        cls, session: Session, site: Site | str, *, elements: int = 8, **how: Any
+        cls, session: Session, site: Site | str, *, elements: Elements | int = 8, **how: Any
     ) -> Campaign:
         """Sweep one site: every bit of a few elements, in this process.
 
         Args:
             session: The session; its plan and runs stay as they are.
             site: The site.
-            elements: How many elements are drawn.
+            elements: How many elements are drawn, or which there are.
             **how: What else a campaign takes.
 
         Returns:

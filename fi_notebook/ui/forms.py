@@ -32,9 +32,16 @@ def models_payload() -> list[dict[str, Any]]:
             "summary": model.summary,
             "source": model.source,
             "parameters": [_parameter(each) for each in model.parameters],
+            "needs": _needs(model),
         }
         for model in faults.models()
     ]
+
+
+def _needs(model: faults.FaultModel) -> str:
+    """What a model asks for that requires no parameter, but one of several; else nothing."""
+    required = any(each.required for each in model.parameters)
+    return "" if required or model.relate is None else model.relate({})
 
 
 def refused_models(golden: Trace, row: int) -> dict[str, str]:

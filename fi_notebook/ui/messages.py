@@ -92,7 +92,12 @@ _FAULT = {
     "ranks": _STEPS,
 }
 
-_SWEEP = {"site": _MAYBE_TEXT, "module": _MAYBE_TEXT, "count": _NUMBER}
+_SWEEP = {
+    "site": _MAYBE_TEXT,
+    "module": _MAYBE_TEXT,
+    "count": _NUMBER,
+    "element": Field((list,), required=False),
+}
 
 REQUESTS: Mapping[str, Mapping[str, Field]] = {
     "ready": {"plotly": Field((bool,), required=False)},

@@ -119,9 +119,10 @@ def _campaign(explorer: Explorer, request: Request) -> tuple[Campaign, str]:
     if count < 1:
         raise SessionError(f"count is {count}; expected a number from 1")
     if fields.get("site"):
-        site = fields["site"]
-        line = f"fi.Campaign.of_site(session, {site!r}, elements={count})"
-        return Campaign.of_site(session, site, elements=count), line
+        site, chosen = fields["site"], fields.get("element")
+        elements = count if chosen is None else {"index": chosen}
+        line = f"fi.Campaign.of_site(session, {site!r}, elements={elements!r})"
+        return Campaign.of_site(session, site, elements=elements), line
     module = fields.get("module", "")
     line = f"fi.Campaign.of_subtree(session, {module!r}, n={count})"
     return Campaign.of_subtree(session, module, n=count), line

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { bitsText, changedBits, decodeBits, fieldOf, fieldWords, hexText, ulps, wholeValue, width } from "../../fi_notebook/assets/explorer/bits.js";
+import { bitsText, changedBits, decodeBits, fieldOf, fieldsOf, fieldWords, hexText, ulps, undrawnText, wholeValue, width } from "../../fi_notebook/assets/explorer/bits.js";
 
 /** Bits of 1.0 and what flipping one of them gives. */
 const ONE = {
@@ -89,4 +89,17 @@ test("the fields of bits stand behind their numbers, each once", () => {
   const cases = [["float32", 30, " (exponent)"], ["bfloat16", [15, 14, 7], " (sign, exponent)"], ["int8", 7, " (sign)"],
     ["complex64", 31, " (sign)"], ["float16", 30, ""], ["", 3, ""], ["float32", "30", ""], ["float32", [], ""], ["float32", undefined, ""]];
   for (const [dtype, bits, words] of cases) assert.equal(fieldWords(dtype, bits), words, `${dtype} ${bits}`);
+});
+
+test("the fields of a word are told with their bits, highest first", () => {
+  const told = (dtype) => fieldsOf(dtype).map(([name, from, to]) => `${name} ${from}-${to}`).join(" ");
+  assert.equal(told("float32"), "sign 31-31 exponent 30-23 mantissa 22-0");
+  assert.equal(told("bfloat16"), "sign 15-15 exponent 14-7 mantissa 6-0");
+  assert.equal(told("float8_e8m0fnu"), "exponent 7-0");
+  assert.equal(told("int64"), "sign 63-63 value 62-0");
+  assert.equal(told("bool"), "value 0-0");
+});
+
+test("where no bits are drawn, it is said where they are flipped", () => {
+  assert.equal(undrawnText("complex64"), "A complex64 is two numbers: type a bit, and the part that holds it, into the form below.");
 });

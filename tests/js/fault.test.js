@@ -51,6 +51,8 @@ test("regions are told in words", () => {
   assert.equal(text("run", { length: 4 }), "run of 4, step 0");
   assert.equal(text("row", 3), "row 3, step 0");
   assert.equal(text("row", [5, 7]), "row 5, 7, step 0");
+  assert.equal(text("slice", "-1"), "slice -1, step 0");
+  assert.equal(text("where", "abs(x) > 1"), "where abs(x) > 1, step 0");
 });
 
 test("steps are told as every step, one or several", () => {
@@ -83,6 +85,22 @@ test("a typed index that is none is told, and no older element is struck", () =>
 test("what is not given yet is missing, not wrong", () => {
   assert.equal(readForm(described({ extent: "index" }), 2).problems[0].missing, true);
   assert.equal(readForm(described({ extent: "fraction", extentText: "" }), 2).problems[0].said, "fraction: type a number from 0 to 1, such as 0.01");
+});
+
+test("one of several parameters is missing until one is given", () => {
+  const bit = { name: "bit", type: "ints", choices: [] };
+  const store = described({ model: "stuck_at_0", parameters: {} });
+  store.hello = { models: [{ name: "stuck_at_0", parameters: [bit], needs: "give either bit or field" }] };
+  const [problem, ...others] = readForm(store, 2).problems;
+  assert.deepEqual([problem.text, problem.missing, others.length], ["give either bit or field", true, 0]);
+  store.ui.form.parameters.bit = "3";
+  assert.deepEqual(requestOf(store, 2).parameters, { bit: 3 });
+});
+
+test("a tensor without elements can hold no fault", () => {
+  const store = described({});
+  store.trace.data.shapes[1] = [0, 3];
+  assert.throws(() => requestOf(store, 2), { message: "the tensor has no element, so that no fault can strike it" });
 });
 
 test("whole numbers beyond 2**53 are sent in full", () => {

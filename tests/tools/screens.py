@@ -186,7 +186,12 @@ def _choose(page: Page, site: str) -> None:
     page.locator(".fi-search").fill(f"op:{site.partition('*')[0]}")
     page.locator(".fi-row", has_text=site).click()
     page.locator(".fi-title", has_text=site).wait_for(state="attached")
+    alone = not page.locator(".fi-search").is_visible()
+    if alone:
+        page.get_by_role("button", name="tree", exact=True).click()
     page.locator(".fi-search").fill("")
+    if alone:
+        page.get_by_role("button", name="site", exact=True).click()
 
 
 def _tab(page: Page, name: str) -> None:

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ARM", "arm", "choose", "index_box", "press_arm", "replay"]
 
-ARM = re.compile("^Arm at ")
-"""The button that arms; it names the site."""
+ARM = re.compile("^Arm (at |another$)")
+"""The button that arms a fault more: at a site, or another one where one is armed."""
 
 
 def choose(page: Page, site: str) -> None:

@@ -21,7 +21,7 @@ from tests import models
 from tests.tools import modebar
 from tests.ui.bridge import bridged
 from tests.ui.conftest import Open
-from tests.ui.pages import ARM, arm, choose, replay
+from tests.ui.pages import arm, choose, replay
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -205,9 +205,10 @@ class TestAgreement:
             page = bridge.page
             choose(page, "relu*2:0")
             page.get_by_label("bit", exact=True).first.fill("40")
-            page.get_by_role("button", name=ARM).click()
-            problem = page.locator(".fi-problem", has_text="40")
-            problem.wait_for()
+            page.locator(".fi-grid").focus()
+            page.keyboard.press("Space")
+            page.locator(".fi-state[data-state=failed]", has_text="no bit 40").wait_for()
+            page.locator(".fi-problem", has_text="no bit 40").wait_for()
             assert page.locator(".fi-box[data-state=armed]").count() == 0
             assert not len(session.plan)
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+import torch
+from torch import nn
 
 from fi_notebook.session import Session
 from fi_notebook.ui import publish
 from fi_notebook.ui.explorer import explorer_of
 from tests.ui.conftest import Open
-from tests.ui.pages import ARM, choose, index_box, press_arm, replay
+from tests.ui.pages import ARM, arm, choose, index_box, press_arm, replay
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -153,7 +155,7 @@ def test_large_whole_numbers_are_kept_to_the_last_digit(shown: Open, session: Se
         assert (armed.seed, armed.times, armed.parameters) == (LARGE, LARGE, {"value": LARGE})
         page.get_by_role("button", name="edit f1").click()
         page.get_by_role("button", name="Change f1").click()
-        page.get_by_role("button", name=ARM).wait_for()
+        page.get_by_role("button", name="Armed as f1").wait_for()
         assert session.plan[0] == armed
 
 
@@ -164,14 +166,14 @@ def test_a_slice_of_one_number(shown: Open, session: Session) -> None:
         choose(page, SITE)
         page.get_by_label("fault model").select_option("zero")
         page.get_by_label("elements").select_option("slice")
-        page.get_by_label("which").fill("-1")
+        page.get_by_label("slice", exact=True).fill("-1")
         page.locator(".fi-armbar", has_text="zero on slice -1").wait_for()
         press_arm(page)
         assert session.plan[0].elements == {"slice": "-1"}
 
 
 def test_the_preview_stays_with_the_fault_that_was_armed(shown: Open, session: Session) -> None:
-    """After Arm it is still that of f1, which strikes it; another seed is a preview of f2."""
+    """After Arm it is still that of f1, which strikes it; another seed is that of f1 changed."""
     with shown(session) as bridge:
         page = bridge.page
         choose(page, SITE)
@@ -186,7 +188,7 @@ def test_the_preview_stays_with_the_fault_that_was_armed(shown: Open, session: S
         ((struck,),) = (each.elements for each in session.run.injections)
         assert before[0].startswith(str(list(struck.index)))
         page.get_by_label("seed").fill("3")
-        page.locator(".fi-preview", has_text="preview of f2, not armed yet").wait_for()
+        page.locator(".fi-preview", has_text="preview of f1, as changed").wait_for()
         page.get_by_label("seed").fill("0")
         page.locator(".fi-preview", has_text="preview of f1, as armed").wait_for()
 
@@ -221,3 +223,121 @@ def test_what_is_selected_in_a_box_stays_so_when_the_form_is_drawn_anew(
         page.wait_for_function("(box) => !box.isConnected", arg=before)
         page.keyboard.insert_text("7")
         assert seed.input_value() == "7"
+
+
+def test_the_same_fault_is_not_armed_twice(shown: Open, session: Session) -> None:
+    """After Arm the bar says as what; another bit changes that fault, and a second one is asked
+    for by name. What is done is spoken; nothing more is armed by the keyboard either.
+    """
+    with shown(session) as bridge:
+        page = bridge.page
+        arm(page, SITE, 27, "0, 3, 1, 2")
+        armed = page.get_by_role("button", name="Armed as f1")
+        armed.wait_for()
+        assert armed.is_disabled()
+        bit = page.get_by_role("form", name="fault").get_by_label("bit", exact=True)
+        bit.press("Enter")
+        bit.fill("26")
+        page.get_by_role("button", name="Change f1").wait_for()
+        bit.press("Enter")
+        page.locator(".fi-live", has_text="changed f1").wait_for(state="attached")
+        armed.wait_for()
+        assert [(each.id, each.parameters) for each in session.plan] == [("f1", {"bit": 26})]
+        bit.fill("25")
+        page.get_by_role("button", name="Arm another").click()
+        page.locator(".fi-live", has_text="armed f2").wait_for(state="attached")
+        page.get_by_role("button", name="Armed as f2").wait_for()
+        bit.fill("26")
+        armed.wait_for()
+        assert [each.parameters for each in session.plan] == [{"bit": 26}, {"bit": 25}]
+        page.get_by_label("f1 is on").uncheck()
+        page.get_by_role("button", name="Change f2").wait_for()
+
+
+def test_what_the_preview_refuses_cannot_be_armed(shown: Open, session: Session) -> None:
+    """Arm is off while the words are there, and on again when they are gone."""
+    with shown(session) as bridge:
+        page = bridge.page
+        choose(page, SITE)
+        bit = page.get_by_role("form", name="fault").get_by_label("bit", exact=True)
+        bit.fill("40")
+        page.locator(".fi-armbar .fi-problem", has_text="no bit 40").wait_for()
+        page.locator(".fi-armbar .fi-primary:disabled").wait_for()
+        bit.fill("3")
+        press_arm(page)
+        assert session.plan[0].parameters == {"bit": 3}
+
+
+@pytest.mark.parametrize(
+    ("model", "needs", "field"),
+    [
+        ("stuck_at_0", "give either bit or field", "bit"),
+        ("clamp", "give low, high or both", "low"),
+        ("round_to", "give either format or mantissa", "mantissa (bits)"),
+    ],
+)
+def test_one_of_several_fields_is_asked_for(
+    shown: Open, session: Session, model: str, needs: str, field: str
+) -> None:
+    """As what is missing, not as an error, and Arm is off until one is given."""
+    with shown(session) as bridge:
+        page = bridge.page
+        choose(page, SITE)
+        page.get_by_label("fault model").select_option(model)
+        page.locator(".fi-problem[data-kind=missing]", has_text=needs).wait_for()
+        assert page.locator(".fi-armbar .fi-primary").is_disabled()
+        page.get_by_role("form", name="fault").get_by_label(field, exact=True).fill("3")
+        press_arm(page)
+        assert session.plan[0].parameters == {field.removesuffix(" (bits)"): 3}
+
+
+def test_a_tensor_without_elements_is_said_to_have_none(shown: Open) -> None:
+    """In plain words, with Arm off: 0 × 3 zeros."""
+    net = nn.Linear(3, 1)
+
+    def step() -> torch.Tensor:
+        torch.zeros(0, 3).mul(2)
+        loss = net(torch.ones(1, 3)).sum()
+        loss.backward()
+        return loss
+
+    session = Session(step, model=net)
+    session.trace()
+    with shown(session) as bridge:
+        page = bridge.page
+        choose(page, "mul*1:0")
+        told = page.locator(".fi-problem[data-kind=missing]")
+        told.wait_for()
+        assert told.inner_text() == "the tensor has no element, so that no fault can strike it"
+        assert page.locator(".fi-armbar .fi-primary").is_disabled()
+
+
+def test_what_is_typed_for_a_selection_has_its_own_name(shown: Open, session: Session) -> None:
+    """How many of drawn elements, the share of a fraction, the rows of rows."""
+    with shown(session) as bridge:
+        page = bridge.page
+        choose(page, SITE)
+        for selection, label in (("count", "how many"), ("fraction", "share"), ("row", "rows")):
+            page.get_by_label("elements").select_option(selection)
+            page.get_by_label(label, exact=True).wait_for()
+
+
+def test_hints_are_told_without_a_mouse(shown: Open, session: Session) -> None:
+    """A control describes itself, by what is wrong with it where something is; the source of a
+    model opens by the keyboard.
+    """
+    with shown(session) as bridge:
+        page = bridge.page
+        choose(page, SITE)
+        seed = page.get_by_label("seed", exact=True)
+        assert seed.get_attribute("aria-description") == "seed of the fault's own draws"
+        assert seed.get_attribute("aria-describedby") is None
+        seed.fill("x")
+        wrong = page.locator(".fi-wrong", has_text="'x' cannot be")
+        wrong.wait_for()
+        assert seed.get_attribute("aria-describedby") == wrong.get_attribute("id")
+        source = page.locator(".fi-cite")
+        source.locator("summary").focus()
+        page.keyboard.press("Enter")
+        page.locator(".fi-cite[open]").wait_for()
+        assert len(source.inner_text()) > len("source")

@@ -52,6 +52,17 @@ def test_a_model_of_ones_own_is_in_the_form() -> None:
     assert (gain["name"], gain["type"], gain["default"]) == ("gain", "float", 2.0)
 
 
+def test_what_a_model_needs_beside_required_parameters_is_told() -> None:
+    """One of several; nothing of a model that does without, or that says so at a field."""
+    needs = {each["name"]: each["needs"] for each in models_payload()}
+    assert {name: text for name, text in needs.items() if text} == {
+        "stuck_at_0": "give either bit or field",
+        "stuck_at_1": "give either bit or field",
+        "clamp": "give low, high or both",
+        "round_to": "give either format or mantissa",
+    }
+
+
 def test_every_way_to_choose_elements_is_in_the_form() -> None:
     """With an example where it takes an argument."""
     found = {each["name"]: each["example"] for each in selections_payload()}

@@ -6,10 +6,11 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
+import torch
 from torch import nn
 
 from fi_notebook.session import Session
-from fi_notebook.ui.explorer import Explorer
+from fi_notebook.ui.explorer import Explorer, explorer_of
 from fi_notebook.ui.watch import LiveWatch
 from tests import models
 from tests.ui.bridge import bridged
@@ -51,7 +52,34 @@ _CONTRAST = """(of) => {
 }"""
 _EDGES = (".fi-search", ".fi-foot .fi-input", ".fi-form .fi-select", ".fi-row .fi-box")
 _STYLE = "([name, part, what]) => getComputedStyle(document.querySelector(name), part)[what]"
+_PLACES = """() => ['.fi-foot', ...[...document.querySelectorAll('.fi-acts > *')]].map((each) => {
+  const of = typeof each === 'string' ? document.querySelector(each) : each;
+  const { x, y, width, height } = of.getBoundingClientRect();
+  return [x, y, width, height];
+})"""
+_SIDEWAYS = """() => Math.max(...['.fi-explorer', '.fi-foot', '.fi-head'].map((name) => {
+  const of = document.querySelector(name);
+  return of.scrollWidth - of.clientWidth;
+}))"""
+_NUMBERS = """(bits) => bits.map((bit) => {
+  const above = getComputedStyle(bit, '::before').content.replaceAll('"', '');
+  return above === 'none' ? '' : above;
+})"""
 _BITS = "(bits) => bits.map((bit) => bit.getBoundingClientRect().width)"
+
+
+def not_finite() -> Session:
+    """A traced session whose golden run holds NaN and infinities."""
+    net = nn.Linear(4, 4)
+
+    def step() -> torch.Tensor:
+        loss = (torch.log(net(torch.zeros(2, 4)).relu() * 0) * 0).sum()
+        loss.backward()
+        return loss
+
+    session = Session(step, model=net)
+    session.trace()
+    return session
 
 
 @pytest.mark.parametrize("kind", ["explorer", "watch"])
@@ -121,7 +149,9 @@ def test_forced_colours_keep_what_is_chosen(shown: Open, session: Session) -> No
 
 
 def test_bits_are_wide_enough_to_be_hit(shown: Open, session: Session) -> None:
-    """At any width a bit has 24 px, and its bytes stay whole: 8, 16 or 32 in a line."""
+    """At any width a bit has 24 px, the exponent is whole, and the bit that begins a row has its
+    number above: 16 or 32 in a row, or 8 after the sign. A caption names the fields.
+    """
     with shown(session) as bridge:
         index_box(bridge.page, "relu*2:0").fill("0, 0, 0, 0")
         bits = bridge.page.locator(".fi-bit")
@@ -130,4 +160,72 @@ def test_bits_are_wide_enough_to_be_hit(shown: Open, session: Session) -> None:
             bridge.page.set_viewport_size({"width": width, "height": 900})
             assert min(bits.evaluate_all(_BITS)) >= 24, width
             tops = bits.evaluate_all("(all) => all.map((bit) => bit.getBoundingClientRect().top)")
-            assert tops.count(tops[0]) in (8, 16, 32)
+            rows = [tops.count(top) for top in dict.fromkeys(tops)]
+            assert rows in ([9, 8, 8, 7], [16, 16], [32]), width  # 9: sign and exponent
+            numbers = bits.evaluate_all(_NUMBERS)
+            starts = [sum(rows[:row]) for row in range(len(rows))]
+            assert [numbers[at] for at in (*starts, 1, 9)] == [
+                str(31 - at) for at in (*starts, 1, 9)
+            ], width
+        key = bridge.page.locator(".fi-bitkey span").all_inner_texts()
+        assert key == ["sign 31", "exponent 30–23", "mantissa 22–0"]
+
+
+def test_the_buttons_of_the_footer_keep_their_places(shown: Open, session: Session) -> None:
+    """Idle, busy with long words, or failed, at any width: a late Stop hits Stop alone. What a
+    narrow footer has no room for stands behind one button; the state is cut, and told on hover.
+    """
+    session.arm("relu*2:0", "zero")
+    text = "golden step 414 of 100,000, backward, 17 min left"
+    with shown(session) as bridge:
+        page, explorer = bridge.page, explorer_of(session)
+        state = page.locator(".fi-state")
+        for width in (360, 560, 800, 917, 1200, 1700):
+            page.set_viewport_size({"width": width, "height": 760})
+            explorer.announce("idle")
+            page.locator(".fi-state[data-state=idle]").wait_for()
+            idle = page.evaluate(_PLACES)
+            explorer.announce("replaying", progress={"done": 1, "total": 2, "text": text})
+            page.locator(".fi-state[data-state=busy]").wait_for()
+            assert page.evaluate(_PLACES) == idle, width
+            assert state.get_attribute("title") == f"replaying {text}"
+            assert page.evaluate(_SIDEWAYS) == 0, width
+        explorer.announce("idle")
+        page.set_viewport_size({"width": 800, "height": 760})
+        opener = page.get_by_role("button", name="more", exact=True)
+        opener.focus()
+        page.keyboard.press("Enter")
+        page.locator("[aria-expanded=true]", has_text="…").wait_for()
+        page.keyboard.press("Tab")
+        page.keyboard.press("Shift+Tab")
+        page.keyboard.press("Shift+Tab")
+        page.locator(".fi-others .fi-button:focus", has_text="Save report").wait_for()
+        page.keyboard.press("Escape")
+        page.locator(".fi-opener[aria-expanded=false]:focus").wait_for()
+        assert not page.get_by_role("button", name="Disarm all").is_visible()
+        page.keyboard.press("Enter")
+        page.get_by_role("button", name="Disarm all").click()
+        page.locator(".fi-plan", has_text="nothing is armed").wait_for()
+        assert not page.get_by_role("button", name="Disarm all").is_visible()
+
+
+def test_a_narrow_view_leaves_its_height_to_the_pane(shown: Open) -> None:
+    """Search and phases stand above the tree alone, and `/` goes there; alerts stand above all,
+    within the view; on a laptop's page of 650 px the footer is in sight with the notebook's bars.
+    """
+    with shown(not_finite(), width=360, height=650) as bridge:
+        page = bridge.page
+        page.get_by_role("button", name="not finite").click()
+        page.get_by_role("button", name="result", exact=True).click()
+        page.locator(".fi-search").wait_for(state="hidden")
+        page.locator(".fi-phases").wait_for(state="hidden")
+        alert = page.get_by_role("button", name="not finite")
+        assert alert.is_visible()
+        assert alert.evaluate("(each) => each.scrollWidth - each.clientWidth") <= 0
+        assert page.evaluate(_SIDEWAYS) == 0
+        page.get_by_role("tab", name="Log").focus()
+        page.keyboard.press("/")
+        page.locator(".fi-search:focus").wait_for()
+        box = page.locator(".fi-explorer").bounding_box()
+        assert box is not None
+        assert box["height"] == 650 - 140

@@ -38,7 +38,7 @@ def test_a_fault_is_edited_in_place(shown: Open, session: Session) -> None:
         page.get_by_role("form", name="fault").get_by_label("steps", exact=True).fill("0-2")
         page.get_by_role("button", name="Change f1").click()
         page.locator(".fi-fault", has_text="bit=22").wait_for()
-        page.get_by_role("button", name=ARM).wait_for()
+        page.get_by_role("button", name=ARM).wait_for()  # f1 is off, so another may be armed
         changed, other = session.plan
         assert (changed.id, changed.parameters, str(changed.steps)) == ("f1", {"bit": 22}, "0-2")
         assert (changed.elements, changed.phases) == ({"index": [0, 3, 1, 2]}, ("forward",))
@@ -55,6 +55,8 @@ def test_an_edit_that_is_left_changes_nothing(shown: Open, session: Session) -> 
         page = bridge.page
         page.get_by_role("button", name="edit f1").click()
         page.get_by_role("button", name="cancel").click()
+        page.get_by_role("button", name="Armed as f1").wait_for()
+        page.get_by_label("seed").fill("1")
         page.get_by_role("button", name=ARM).click()
         page.locator(".fi-fault").nth(1).wait_for()
         assert [fault.id for fault in session.plan] == ["f1", "f2"]
@@ -136,7 +138,7 @@ def test_an_edited_fault_comes_back_with_its_site(shown: Open, session: Session)
             ".fi-armbar", has_text="bitflip(bit=30 (exponent)) on element [0, 3, 1, 2]"
         ).wait_for()
         page.get_by_role("button", name="Change f1").click()
-        page.get_by_role("button", name=ARM).wait_for()
+        page.get_by_role("button", name="Armed as f1").wait_for()
         assert session.plan[0].elements == {"index": [0, 3, 1, 2]}
 
 
@@ -229,3 +231,22 @@ def test_a_search_that_finds_nothing_says_why(
     with shown(session) as bridge:
         bridge.page.locator(".fi-search").fill(query)
         bridge.page.locator(".fi-tree .fi-empty", has_text=said).wait_for()
+
+
+def test_edit_goes_to_the_form(shown: Open, session: Session) -> None:
+    """The focus is on its model, its line in the plan is marked, and it is spoken; after cancel no
+    line is marked.
+    """
+    session.arm("relu*1:0", "zero")
+    session.arm("relu*2:0", "bitflip", elements={"index": [0, 3, 1, 2]}, bit=30)
+    with shown(session, width=360) as bridge:
+        page = bridge.page
+        page.get_by_role("button", name="site", exact=True).click()
+        page.get_by_role("button", name="edit f2").click()
+        page.locator(".fi-live", has_text="editing f2").wait_for(state="attached")
+        page.locator("select:focus").wait_for()
+        assert page.locator(":focus").get_attribute("aria-label") == "fault model"
+        page.locator(".fi-fault[aria-current=true]", has_text="f2: bitflip").wait_for()
+        assert page.locator(".fi-fault[aria-current=true]").count() == 1
+        page.get_by_role("button", name="cancel").click()
+        page.locator(".fi-fault[aria-current=true]").wait_for(state="detached")

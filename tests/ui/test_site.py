@@ -96,7 +96,7 @@ def test_what_is_previewed_is_what_strikes(shown: Open, session: Session) -> Non
         page = bridge.page
         choose(page, SITE)
         page.get_by_label("seed").fill("11")
-        page.get_by_label("which").fill("5")
+        page.get_by_label("how many").fill("5")
         page.locator(".fi-preview", has_text="5 elements would change").wait_for()
         previewed = page.locator("table[aria-label=preview] tbody tr").all_inner_texts()
         assert len(previewed) == 4  # of 5: the first ones
@@ -339,7 +339,7 @@ def test_an_edited_fault_is_previewed_by_its_own_draws(shown: Open, session: Ses
         page.locator(".fi-fault", has_text="f2").get_by_role("button", name="edit").click()
         page.locator(".fi-title", has_text=SITE).wait_for()
         page.get_by_label("seed").fill("21")
-        page.get_by_label("which").fill("3")
+        page.get_by_label("how many").fill("3")
         page.locator(".fi-preview", has_text="3 elements would change").wait_for()
         previewed = page.locator("table[aria-label=preview] tbody tr").all_inner_texts()
         page.locator(".fi-armbar .fi-primary").click()

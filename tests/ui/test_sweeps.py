@@ -9,8 +9,9 @@ from fi_notebook.campaign import Campaign
 from fi_notebook.campaign.again import opened
 from fi_notebook.campaign.journal import read_row
 from fi_notebook.session import Session
+from fi_notebook.ui.explorer import explorer_of
 from tests.ui.conftest import Open
-from tests.ui.pages import choose
+from tests.ui.pages import choose, index_box
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -29,14 +30,14 @@ def _state(page: Page, name: str) -> None:
 
 
 def test_a_site_is_swept_from_its_card(shown: Open, session: Session) -> None:
-    """A dry run says how many and how long; then 32 bits of 2 elements are flipped, with
+    """An estimate says how many and how long; then 32 bits of 2 elements are flipped, with
     the rates of the same campaign in Python, while plan and runs stay as they were.
     """
     expected = Campaign.of_site(session, "relu*2:0", elements=2).run()
     with shown(session) as bridge:
         page = bridge.page
         _open_sweep(page, "relu*2:0", 2)
-        page.get_by_role("button", name="Dry run").click()
+        page.get_by_role("button", name="Estimate").click()
         told = page.locator(".fi-sweep .fi-note")
         told.filter(has_text="64 injections of 64 possible faults").wait_for(timeout=60_000)
         assert "s in one process" in told.inner_text()
@@ -109,6 +110,27 @@ def test_more_elements_than_there_are_are_said_not_to_be(shown: Open, session: S
     with shown(session) as bridge:
         page = bridge.page
         _open_sweep(page, "relu*2:0", 99_999_999)
-        page.get_by_role("button", name="Dry run").click()
+        page.get_by_role("button", name="Estimate").click()
         told = page.locator(".fi-sweep .fi-note", has_text="768 elements: all of them are taken")
         told.filter(has_text="24,576 injections of").wait_for(timeout=60_000)
+
+
+def test_the_chosen_element_is_swept(shown: Open, session: Session) -> None:
+    """Offered where one is chosen: its 32 bits, and no other element; how many is not asked."""
+    with shown(session) as bridge:
+        page = bridge.page
+        index_box(page, "relu*2:0").fill("0, 3, 1, 1")
+        page.locator(".fi-sweep summary").click()
+        place = page.get_by_label("what is swept")
+        place.select_option(label="every bit of element [0, 3, 1, 1]")
+        page.get_by_label("count of the sweep").wait_for(state="detached")
+        page.get_by_role("button", name="Start sweep").click()
+        _state(page, "done")
+        sweep = explorer_of(session).sweep
+        assert sweep is not None
+        rows = list(sweep.campaign.results)
+        assert {str(row.fault["elements"]) for row in rows} == {"{'index': [0, 3, 1, 1]}"}
+        assert sorted(row.fault["parameters"]["bit"] for row in rows) == list(range(32))
+        choose(page, "addmm*1:0")
+        assert place.locator("option").all_inner_texts()[0] == "every bit of drawn elements"
+        assert not place.locator("option", has_text="of element").count()

@@ -10,14 +10,16 @@ _POINTS = "() => document.querySelector('.fi-plot')?.data?.[0]?.x?.length ?? 0"
 
 
 def test_curves_grow_while_a_replay_runs(shown: Open, session: Session) -> None:
-    """The golden curve has more and more steps until Stop, with the numbers in the table."""
+    """Training is shown by itself; the golden curve has more and more steps until Stop, with the
+    numbers in the table.
+    """
     session.arm("relu*2:0", "scale", factor=2.0)
     with shown(session) as bridge:
         page = bridge.page
         page.set_default_timeout(60_000)
         page.locator(".fi-foot").get_by_label("steps", exact=True).fill("100000")
         page.get_by_role("button", name="Replay", exact=True).click()
-        page.get_by_role("tab", name="Training").click()
+        page.locator("[role=tab][aria-selected=true]", has_text="Training").wait_for()
         page.wait_for_function(f"() => ({_POINTS})() >= 2")
         before = page.evaluate(_POINTS)
         page.wait_for_function(f"(before) => ({_POINTS})() > before", arg=before)

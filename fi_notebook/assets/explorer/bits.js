@@ -29,6 +29,24 @@ export function fieldOf(dtype, bit) {
   return bit >= parts[2] ? "exponent" : "mantissa";
 }
 
+/** The fields of a word, highest first: name, first and last bit. @param {string} dtype
+ * @returns {[string, number, number][]} */
+export function fieldsOf(dtype) {
+  const fields = [];
+  for (let bit = width(dtype) - 1; bit >= 0; bit -= 1) {
+    const last = fields.at(-1);
+    if (last?.[0] === fieldOf(dtype, bit)) last[2] = bit;
+    else fields.push(/** @type {[string, number, number]} */ ([fieldOf(dtype, bit), bit, bit]));
+  }
+  return fields;
+}
+
+/** Why the bits of a dtype are not drawn, and where they are flipped. @param {string} dtype */
+export function undrawnText(dtype) {
+  return PARTS[dtype] ? `A ${dtype} is two numbers: type a bit, and the part that holds it, into the form below.`
+    : `The bits of ${dtype} are not drawn: type a bit into the form below.`;
+}
+
 /** The value that these bits make. @param {string} dtype @param {bigint} bits */
 export function decodeBits(dtype, bits) {
   const parts = FLOATS[dtype];

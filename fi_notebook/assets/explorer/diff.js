@@ -13,7 +13,7 @@ import { statisticPair } from "./statistics.js";
 export function diffPanel(view) {
   const { store } = view;
   const injections = store.run?.injections ?? [];
-  if (!injections.length) return [h("div.empty", null, store.run ? "no fault struck" : "no replay yet")];
+  if (!injections.length) return [h("div.empty", null, store.run ? "no fault struck" : "no result yet")];
   const at = Math.min(store.ui.injection, injections.length - 1);
   const injection = injections[at];
   const chooser = injections.length > 1 ? select(String(at), injections.map((each, i) => [String(i), `${each.fault} at ${each.site}, step ${each.step}`]), (value) => {

@@ -4,7 +4,7 @@ import { exact, pairText, short } from "./numbers.js";
 
 /** @import { Store } from "./store.js" */
 
-/** @typedef {{ store: Store, root: any, say: (text: string) => void, live?: any, follow?: () => void }} View */
+/** @typedef {{ store: Store, root: any, say: (text: string) => void, live?: any, follow?: () => void, toForm?: () => void }} View */
 /** @typedef {(view: View) => { el: HTMLElement, update: (topics: string[]) => void }} MakePane */
 
 /** An element with properties and children; strings become text, never markup.
@@ -104,8 +104,9 @@ export function phaseTag(phase) {
   return h("span.phase", { "data-phase": phase, title: phase }, PHASE_TAGS[phase] ?? phase);
 }
 
-/** @param {string} [hint] */
+/** A control with its name; what the hint says is told to a screen reader too. @param {string} [hint] */
 export function field(text, control, hint = "") {
+  if (hint) control.setAttribute("aria-description", hint);
   return h("label.field", { title: hint }, h("span.key", null, text), control);
 }
 

@@ -31,10 +31,11 @@ export function readForm(store, row) {
     try {
       return how();
     } catch ({ message }) {
-      problems.push({ field, label, text: message, said: `${label}: ${message}`, missing: !String(given ?? "").trim() });
+      problems.push({ field, label, text: message, said: label ? `${label}: ${message}` : message, missing: !String(given ?? "").trim() });
     }
   };
   const site = siteText(store.trace, row);
+  if (store.shapeOf(row).includes(0)) read("empty", "", "", () => { throw new Error("the tensor has no element, so that no fault can strike it"); });
   const request = {
     site: form.calls === "every" ? site.replace(/\*.*$/, "") : site,
     model: form.model,
@@ -53,8 +54,10 @@ export function readForm(store, row) {
 /** @param {Store} store @param {(field: string, label: string, given: any, how: () => any) => any} read */
 function readParameters(store, read) {
   const { form } = store.ui;
-  const known = store.hello.models.find((each) => each.name === form.model)?.parameters;
+  const model = store.hello.models.find((each) => each.name === form.model);
+  const known = model?.parameters;
   if (!known) return form.parameters;
+  if (model.needs && !Object.keys(form.parameters).length) read("needs", form.model, "", () => { throw new Error(model.needs); });
   const entries = known.map((each) => [each.name,
     read(`parameter ${each.name}`, each.name, form.parameters[each.name], () => parameterValue(each, form.parameters[each.name]))]);
   return Object.fromEntries(entries.filter(([, value]) => value !== undefined));
@@ -149,7 +152,7 @@ function extentText(store) {
   const given = extentIfRead(store)?.[extent];
   if (Array.isArray(given) && given.every(Number.isInteger)) return `${extent} ${given.join(", ")}`;
   if (Array.isArray(given?.shape)) return `${extent} of ${given.shape.join(" × ")}${given.at ? ` at [${given.at.join(", ")}]` : ""}`;
-  if (given?.length && !Array.isArray(given)) return `${extent} of ${given.length}${given.start === undefined ? "" : ` from ${given.start}`}`;
+  if (typeof given === "object" && Number.isInteger(given?.length) && !Array.isArray(given)) return `${extent} of ${given.length}${given.start === undefined ? "" : ` from ${given.start}`}`;
   return `${extent} ${text}`.replaceAll('"', "").trim();
 }
 

@@ -5,6 +5,7 @@ import { button, copy, h } from "./dom.js";
 import { planCode, planText } from "./fault.js";
 import { clip } from "./numbers.js";
 import { wholeNumber } from "./reading.js";
+import { restOf } from "./rest.js";
 
 /** @import { MakePane } from "./dom.js" */
 /** @import { Store } from "./store.js" */
@@ -21,7 +22,7 @@ export function footPane(view) {
   const bar = h("progress.progress", { max: 1, "aria-label": "progress" });
   const steps = h("input.input", { type: "number", min: 1, max: 100000, value: "1", "aria-label": "steps" });
   const ask = (kind, fields) => () => store.tell(kind, fields);
-  const replay = button("Replay", () => (store.trace ? withSteps(store, steps.value, (n) => store.tell("replay", { steps: n })) : store.tell("trace")), {}, "primary");
+  const replay = button("Replay", () => (store.trace ? withSteps(store, steps.value, (n) => startReplay(store, n)) : store.tell("trace")), {}, "primary");
   const stop = button("Stop", ask("stop"));
   const disarm = button("Disarm all", ask("disarm"));
   const code = button("Copy as code", () => withSteps(store, steps.value, async (n) => {
@@ -40,14 +41,16 @@ export function footPane(view) {
   const armed = button("", () => {
     showPane(store, "site");
     view.root.querySelector(".fi-plan")?.scrollIntoView({ block: "nearest" });
-  }, { title: "the plan, below the site" }, "link");
+  }, { title: "the plan, below the site" }, "link.armed");
   const live = h("span.steps", null, "steps ", steps);
-  const el = h("div.foot", { role: "group", "aria-label": "session" }, state, why, armed, bar, h("span.fill"), replay, live, stop, disarm, code, save, report);
+  const rest = restOf([disarm, code, save, report]);
+  const el = h("div.foot", { role: "group", "aria-label": "session" }, bar,
+    h("div.told", null, state, why, armed), h("div.acts", null, replay, live, stop, rest));
   return {
     el,
     update() {
       const { text, kind, share } = stateText(store);
-      if (state.textContent !== text) state.textContent = text;
+      if (state.textContent !== text) state.textContent = state.title = text;
       state.dataset.state = kind;
       why.hidden = kind !== "failed";
       armed.hidden = !store.plan.faults.length;
@@ -63,9 +66,19 @@ export function footPane(view) {
       for (const each of [disarm, save]) each.disabled = dead || !store.plan.faults.length;
       report.disabled = dead;
       save.textContent = `Save ${clip(store.ui.path.split(/[\\/]/).pop(), 24)}`;
-      for (const each of [replay, live, stop, disarm, code, save, report]) each.hidden = store.readonly;
+      for (const each of [replay, live, stop, rest]) each.hidden = store.readonly;
     },
   };
+}
+
+/** Replay so many steps; where there is no result yet, several are seen as they come.
+ * @param {Store} store @param {number} n */
+function startReplay(store, n) {
+  if (n > 1 && !store.run && store.ui.tab === "diff") {
+    store.ui.tab = "training";
+    store.changed("tab");
+  }
+  return store.tell("replay", { steps: n });
 }
 
 /** Do something with the number of steps in the box, or say why it is none.

@@ -20,10 +20,11 @@ export function formPart(view) {
   const { store } = view;
   const fields = h("fieldset.fields");
   const preview = h("div.preview");
-  const bar = armBar(view, () => {
+  view.toForm = () => {
     fields.scrollIntoView({ block: "nearest" });
     fields.querySelector("select").focus();
-  });
+  };
+  const bar = armBar(view, view.toForm);
   const el = h("form.form", { id: bar.form, "aria-label": "fault", onsubmit: (event) => { event.preventDefault(); bar.arm(); } },
     h("h4", null, "Fault"), fields, preview);
   return {
@@ -52,15 +53,15 @@ function markProblems(fields, problems) {
     const wrong = problems.find((each) => each.field === /** @type {any} */ (place).dataset.field && !each.missing);
     said.textContent = wrong?.text ?? "";
     control.setAttribute("aria-invalid", String(Boolean(wrong)));
+    if (wrong) control.setAttribute("aria-describedby", said.id); // in place of the hint
+    else control.removeAttribute("aria-describedby");
   }
 }
 
 /** A field that says below itself what is wrong with it; `name` is that of the problem.
  * @param {string} name @param {string} label @param {any} control @param {string} [hint] */
 function checked(name, label, control, hint) {
-  const id = freshId();
-  control.setAttribute("aria-describedby", id);
-  return h("div.checked", { "data-field": name }, field(label, control, hint), h("div.wrong", { id }));
+  return h("div.checked", { "data-field": name }, field(label, control, hint), h("div.wrong", { id: freshId() }));
 }
 
 /** @param {Store} store */
@@ -78,7 +79,7 @@ function formFields(store) {
   };
   return [
     field("fault model", modelSelect(store, model, (name) => again({ model: name, parameters: {} })), model.summary),
-    h("div.note", null, model.summary, model.source ? h("span.cite", { title: model.source }, " [source]") : null),
+    h("div.note", null, model.summary, model.source ? h("details.cite", null, h("summary", null, "source"), model.source) : null),
     ...parametersOf(store, model).map((parameter) => parameterField(store, parameter)),
     ...elementFields(store, set, again),
     checked("steps", "steps", input(form.steps, set("steps"), { size: 6, placeholder: "0" }), "0, or 2,5-7,10-; counted from 0"),
@@ -92,6 +93,12 @@ function parametersOf(store, model) {
   const complex = store.dtypeOf(store.ui.row).startsWith("complex");
   return model.parameters.filter(({ name }) => name !== "part" || complex || store.ui.form.parameters[name] !== undefined);
 }
+
+/** What is typed for a selection of elements. @type {Record<string, string>} */
+const ARGUMENTS = {
+  count: "how many", top: "how many", fraction: "share", row: "rows", column: "columns", channel: "channels",
+  tile: "rows and columns", block: "sizes", run: "how long", strided: "period", slice: "slice", where: "condition",
+};
 
 /** Which elements, and what tells them. @param {Store} store
  * @param {(name: string) => (text: string) => void} set @param {(change: any) => void} again */
@@ -107,7 +114,7 @@ function elementFields(store, set, again) {
       "aria-label": "index of the element", placeholder: shape.map(() => 0).join(", ") || "[]" }),
     "click an element in the picture, or type its index; negative ones count from the end")
     : selection && selection.example !== null
-      ? checked("elements", "which", input(form.extentText, set("extentText"), { placeholder: selection.example }), selection.summary) : null;
+      ? checked("elements", ARGUMENTS[form.extent] ?? "which", input(form.extentText, set("extentText"), { placeholder: selection.example }), selection.summary) : null;
   return [field("elements", select(form.extent, options, (extent) => again({ extent, extentText: start[extent] ?? "" })), selection?.summary ?? ""), which];
 }
 
@@ -140,7 +147,7 @@ function modelSelect(store, model, choose_) {
     if (!groups.has(group)) groups.set(group, h("optgroup", { label: group }));
     const reason = refused[name];
     groups.get(group).append(h("option", { value: name, disabled: Boolean(reason) && name !== model.name, title: reason },
-      reason ? `${name} – ${clip(reason, 60)}` : name));
+      reason ? `${name} – ${clip(reason, 120)}` : name));
   }
   box.append(...groups.values());
   box.value = model.name;
@@ -163,5 +170,5 @@ function parameterField(store, parameter) {
   const control = choices.length
     ? select(shown, [["", hint || "–"], ...choices.map((each) => [String(each), String(each)])], set)
     : input(shown, set, { placeholder: hint, "aria-required": parameter.required });
-  return checked(`parameter ${name}`, unit ? `${name} (${unit})` : name, control, summary);
+  return checked(`parameter ${name}`, unit && unit !== name ? `${name} (${unit})` : name, control, summary);
 }

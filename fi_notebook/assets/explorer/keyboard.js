@@ -2,8 +2,8 @@
 
 import { focusedIn } from "./dom.js";
 
-/** Hears the keys of a view. @param {any} root */
-export function hearKeys(root) {
+/** Hears the keys of a view. @param {any} root @param {() => void} search goes to the search */
+export function hearKeys(root, search) {
   root.addEventListener("keydown", (event) => {
     if (event.key === "Escape") return leave(root, event);
     event.stopPropagation();
@@ -11,7 +11,7 @@ export function hearKeys(root) {
     const typing = target.matches("input, select, textarea");
     if (event.key === "/" && !typing) {
       event.preventDefault();
-      root.querySelector(".fi-search")?.focus();
+      search();
     }
     if (event.key === "ArrowDown" && target.matches(".fi-search")) root.querySelector(".fi-grid")?.focus();
   });

@@ -1,6 +1,6 @@
 /** The bit lens: the chosen element as bits that can be flipped. */
 
-import { bitsText, decodeBits, fieldOf, hexText, wholeValue, width } from "./bits.js";
+import { bitsText, decodeBits, fieldOf, fieldsOf, hexText, undrawnText, wholeValue, width } from "./bits.js";
 import { figure, h } from "./dom.js";
 import { pairText } from "./numbers.js";
 import { wholeIn } from "./reading.js";
@@ -15,7 +15,7 @@ export function bitLens(view, site) {
   const dtype = store.dtypeOf(site.row);
   const size = width(dtype);
   const element = store.ui.element ? site.element : null;
-  if (!size) return h("div.note", null, `${dtype} has no bit lens`);
+  if (!size) return h("div.note", null, undrawnText(dtype));
   if (!element || element.bits === null) return h("div.note", null, "Choose an element to see its bits, and to flip one.");
   const bits = BigInt(`0x${element.bits}`);
   const { model, parameters, extent } = store.ui.form;
@@ -27,7 +27,8 @@ export function bitLens(view, site) {
   return h("div.lens", { role: "group", "aria-label": "bits of the chosen element" },
     h("div.lenshead", null, h("span", null, `element [${element.index.join(", ")}] = `), figure(element.value, hexText(element.bits, dtype), now),
       after === null ? h("span.note", null, "  click a bit to flip it") : [h("span", null, " → "), figure(after, "", then), h("span.note", null, `  ${bitsText(dtype, [flipped])}`)]),
-    h("div.bits", { role: "toolbar", "aria-label": "bits, highest first", onkeydown: bitKey },
+    h("div.bitkey", null, fieldsOf(dtype).map(([name, from, to]) => h("span", { "data-field": name }, `${name} ${from === to ? from : `${from}–${to}`}`))),
+    h("div.bits", { role: "toolbar", "aria-label": "bits, highest first", onkeydown: bitKey, "data-nine": rowsAfterSign(dtype) },
       bitBoxes(store, dtype, bits, value, flipped)));
 }
 
@@ -35,6 +36,20 @@ export function bitLens(view, site) {
 function flippedValue(dtype, bits, bit) {
   const made = bits ^ (1n << BigInt(bit));
   return wholeValue(dtype, made.toString(16), decodeBits(dtype, made));
+}
+
+/** Whether eight boxes in a row would break the exponent, but for the sign before it.
+ * @param {string} dtype */
+function rowsAfterSign(dtype) {
+  const [first, second] = fieldsOf(dtype);
+  return first[0] === "sign" && second?.[1] - second?.[2] === 7;
+}
+
+/** What is written above a box: its number, where a field or a row begins. @param {string} dtype */
+function numberAbove(dtype, bit) {
+  const begins = fieldsOf(dtype).some(([, from]) => from === bit);
+  const narrow = rowsAfterSign(dtype) ? (width(dtype) - 2 - bit) % 8 === 0 : bit % 8 === 7;
+  return { "data-narrow": begins || narrow ? bit : null, "data-wide": begins || bit % 8 === 7 ? bit : null, "data-row": narrow };
 }
 
 /** One box per bit; the arrow keys go from one to the next.
@@ -49,7 +64,7 @@ function bitBoxes(store, dtype, bits, value, flipped) {
     const made = flippedValue(dtype, bits, bit);
     const title = `flip bit ${bit} (${field}): ${pairText(value, made, dtype).join(" → ")}`;
     return h("button.bit", {
-      type: "button", "data-field": field, "data-bit": bit, "data-key": bit, title,
+      type: "button", "data-field": field, ...numberAbove(dtype, bit), "data-bit": bit, "data-key": bit, title,
       "aria-label": `${is}, ${title}`, "aria-pressed": bit === flipped, tabindex: bit === reached ? 0 : -1, disabled: Boolean(store.lost),
       onclick: () => {
         store.ui.form = { ...store.ui.form, model: "bitflip", parameters: { bit }, extent: "index" };

@@ -38,7 +38,14 @@ export function mount(store, el) {
     if (topics.includes("pane")) paneShown();
   }));
   const unsubscribe = store.subscribe(draw_);
-  hearKeys(root);
+  hearKeys(root, () => {
+    const box = root.querySelector(".fi-search");
+    if (!box.checkVisibility()) {
+      showPane(store, "tree");
+      paneShown(); // at once: what is hidden takes no focus
+    }
+    box.focus();
+  });
   el.append(root);
   const unwatch = watchTheme(view);
   const unwatchCells = watchCells(view);

@@ -1,7 +1,7 @@
 /** The plan: what is armed. */
 
 import { button, copy, h, input } from "./dom.js";
-import { edit, uneditable } from "./editing.js";
+import { edit, edited, uneditable } from "./editing.js";
 import { triggerTexts } from "./fault.js";
 import { clip, plural } from "./numbers.js";
 import { statusOf } from "./ran.js";
@@ -29,7 +29,7 @@ export function planPart(view) {
   return {
     el,
     update(topics) {
-      if (!topics.some((t) => ["plan", "run", "state", "hello"].includes(t))) return;
+      if (!topics.some((t) => ["plan", "run", "state", "hello", "site", "form", "fault"].includes(t))) return;
       const { faults, undo, redo } = store.plan;
       tools.replaceChildren(...(store.readonly ? [] : [
         button("undo", () => store.tell("undo"), { disabled: !undo || Boolean(store.lost) }, "link"),
@@ -59,17 +59,23 @@ function faultRow(view, fault) {
   const status = !fault.enabled ? "off" : ran ?? "armed";
   const on = h("input", { type: "checkbox", checked: fault.enabled, disabled, "aria-label": `${fault.id} is on`,
     onchange: () => store.tell("enable", { fault: fault.id, on: on.checked }) });
-  return h("div.fault", { role: "listitem", "data-status": status }, on,
+  return h("div.fault", { role: "listitem", "data-status": status, "aria-current": edited(store)?.fault === fault.id }, on,
     button(clip([fault.text, ...triggerTexts(fault)].join(", "), 220), () => store.reveal(fault.rows[0] ?? -1), { title: fault.code }, "link"),
     h("span.chip", { "data-status": status }, status),
-    store.readonly ? null : editButton(store, fault),
+    store.readonly ? null : editButton(view, fault),
     store.readonly ? null : button("×", () => store.tell("disarm", { fault: fault.id }), { "aria-label": `disarm ${fault.id}`, disabled }, "small"),
     missed ? h("div.note", null, missed.reason) : null);
 }
 
-/** @param {Store} store */
-function editButton(store, fault) {
+/** @param {View} view */
+function editButton(view, fault) {
+  const { store } = view;
   const why = store.lost || uneditable(store, fault);
-  return button("edit", () => edit(store, fault), { "aria-label": `edit ${fault.id}`, disabled: Boolean(why),
+  const edit_ = () => {
+    edit(store, fault);
+    view.say(`editing ${fault.id}`);
+    requestAnimationFrame(() => view.toForm?.()); // when it is drawn
+  };
+  return button("edit", edit_, { "aria-label": `edit ${fault.id}`, disabled: Boolean(why),
     title: why || "change it in the form; it keeps its name and its place" }, "small");
 }

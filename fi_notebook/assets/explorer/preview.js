@@ -1,15 +1,15 @@
 /** What a fault would do to the recorded values; nothing runs. */
 
 import { h } from "./dom.js";
-import { edited, inPlace } from "./editing.js";
 import { elementTable } from "./elements.js";
 import { readForm } from "./fault.js";
 import { plural } from "./numbers.js";
+import { inPlaceOf, standingAt } from "./standing.js";
 
 /** @import { Store } from "./store.js" */
 
-/** Ask what the form's fault would do; the answer is the store's `preview`. Right after Arm that
- * is the fault that was armed, by its own draws, until something else is said in the form.
+/** Ask what the form's fault would do; the answer is the store's `preview`. It is of the fault
+ * that Arm would make, or that is armed already, by its own draws.
  * @param {Store} store */
 export function askPreview(store) {
   clearTimeout(store.previewTimer);
@@ -23,30 +23,23 @@ export function askPreview(store) {
   }, 150);
 }
 
-/** @param {Store} store @param {number} row */
+/** The answer for what the form says now; `asked` is what it is an answer to.
+ * @param {Store} store @param {number} row */
 async function previewed(store, row) {
+  const { request, problems } = readForm(store, row);
+  if (problems.length) return { unread: true };
+  const asked = JSON.stringify(request);
+  const standing = standingAt(store, row);
   try {
-    const { request, problems } = readForm(store, row);
-    if (problems.length) return { unread: true };
-    const again = armedAs(store, row, request);
-    const found = await store.ask("preview", { ...request, ...(again ?? inPlace(store)), row });
-    return { ...found, of: again ? "armed" : edited(store) ? "edited" : "next" };
+    const found = await store.ask("preview", { ...request, ...inPlaceOf(standing), row });
+    return { ...found, asked, of: standing.kind };
   } catch (error) {
-    return { problem: error.message };
+    return { asked, problem: error.message };
   }
 }
 
-/** The fault that the form has just armed, where it still says the same.
- * @param {Store} store @param {number} row @param {Record<string, any>} request */
-function armedAs(store, row, request) {
-  const { justArmed } = store.ui;
-  const still = justArmed?.row === row && !edited(store)
-    && store.plan.faults.some((each) => each.id === justArmed.fault && each.code === justArmed.code);
-  return still && justArmed.request === JSON.stringify(request) ? { fault: justArmed.fault, site: justArmed.site } : null;
-}
-
 /** Which fault it is that is previewed, in words. */
-const WHOSE = { armed: "as armed", edited: "as changed", next: "not armed yet" };
+const WHOSE = { armed: "as armed", change: "as changed", arm: "not armed yet" };
 
 /** The preview as a table. @param {Store} store */
 export function previewTable({ preview, ui }) {

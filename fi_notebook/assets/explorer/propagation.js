@@ -10,7 +10,7 @@ import { scrubber } from "./scrub.js";
 /** @param {View} view */
 export function propagationPanel(view) {
   const { store } = view;
-  if (!store.run) return [h("div.empty", null, "no replay yet")];
+  if (!store.run) return [h("div.empty", null, "no result yet")];
   const { comparison } = store.run;
   const lead = comparison.first ? `The first site that differs is ${comparison.first}; ${count(comparison.diverged)} of ${plural(comparison.compared, "site")} differ${comparison.diverged === 1 ? "s" : ""}.` : "No site differs.";
   const go = (point) => store.reveal(store.errors.golden[point.customdata]);

@@ -297,12 +297,14 @@ export class Store {
     return !faults.length ? "free" : faults.every((fault) => this.off.has(fault)) ? "off" : "armed";
   }
 
-  async arm(row) {
+  /** Arm what the form says at a site, or put it in the place of a fault: of the one that is
+   * edited, unless another is named. @param {number} row @param {Record<string, any>} [place] */
+  async arm(row, place = inPlace(this)) {
     this.pending.add(row);
     this.changed("tree");
     try {
       const request = requestOf(this, row);
-      const asked = { ...request, ...inPlace(this) };
+      const asked = { ...request, ...place };
       const fault = await this.ask("arm", asked);
       this.ui.editing = null;
       const code = this.plan.faults.find((each) => each.id === fault)?.code;

@@ -1,7 +1,8 @@
-/** Many faults from the site's card: every bit of a few elements, or a module and all below it. */
+/** Many faults from the site's card: every bit of the chosen or of drawn elements, or a module and all
+ * below it. */
 
 import { campaignPart } from "./campaign.js";
-import { button, field, h, input, select } from "./dom.js";
+import { button, field, fill, h, input, select } from "./dom.js";
 import { siteText } from "./names.js";
 import { clip, plural } from "./numbers.js";
 import { wholeNumber } from "./reading.js";
@@ -10,11 +11,15 @@ import { wholeNumber } from "./reading.js";
 /** @import { Store } from "./store.js" */
 
 const SITE = "this site";
+const ELEMENT = "this element";
+
+/** How many are asked for at first. @param {string} where */
+const usualCount = (where) => (where === SITE ? "8" : "400");
 
 /** @type {MakePane} */
 export function sweepPart(view) {
   const { store } = view;
-  const asked = { where: SITE, count: "8" };
+  const asked = { where: SITE, count: usualCount(SITE) };
   const fields = h("fieldset.fields");
   const told = h("div.note", { role: "status" });
   const problem = h("div.problem", { role: "alert" });
@@ -27,7 +32,8 @@ export function sweepPart(view) {
       return null;
     }
   };
-  const dry = button("Dry run", async () => {
+  const redraw = () => fill(fields, sweepFields(store, asked, redraw));
+  const dry = button("Estimate", async () => {
     told.textContent = "trying a few …";
     told.textContent = sweepNote(store, asked) + ((await ask("plan_sweep"))?.text ?? "");
   }, { title: "how many, how long, how wide the intervals will be" });
@@ -46,28 +52,33 @@ export function sweepPart(view) {
         fields.disabled = Boolean(store.lost);
         dry.disabled = start.disabled = fields.disabled || store.state.state !== "idle";
       }
-      if (!topics.some((t) => ["site", "trace"].includes(t))) return;
-      Object.assign(asked, { where: SITE, count: "8" });
-      told.textContent = problem.textContent = "";
-      fields.replaceChildren(...sweepFields(store, asked));
+      if (!topics.some((t) => ["site", "trace", "element"].includes(t))) return;
+      if (!topics.every((t) => t === "element") || (asked.where === ELEMENT && !store.ui.element)) {
+        Object.assign(asked, { where: SITE, count: usualCount(SITE) });
+        told.textContent = problem.textContent = "";
+      }
+      redraw();
     },
   };
 }
 
-/** @param {Store} store @param {{ where: string, count: string }} asked */
-function sweepFields(store, asked) {
+/** @param {Store} store @param {{ where: string, count: string }} asked @param {() => void} redraw */
+function sweepFields(store, asked, redraw) {
   const [path, kind] = store.trace.data.modules[store.trace.columns.module[store.ui.row]];
   const parts = kind && path ? path.split(".") : [];
   const modules = parts.map((_, i) => parts.slice(0, i + 1).join(".")).reverse();
-  const places = [[SITE, "this site, every bit"], ...modules.map((name) => [`module ${name}`, `${clip(name, 40)} and below`]), ["module ", "the whole model"]];
-  const box = input(asked.count, (text) => { asked.count = text; }, { size: 6, inputmode: "numeric", "aria-label": "count of the sweep" });
-  const label = field("of elements", box, "elements of the site; every bit of each is flipped");
+  const { element } = store.ui;
+  const places = [[SITE, "every bit of drawn elements"], ...(element ? [[ELEMENT, `every bit of element [${element.join(", ")}]`]] : []),
+    ...modules.map((name) => [`module ${name}`, `${clip(name, 40)} and below`]), ["module ", "the whole model"]];
   const choose = (where) => {
-    asked.where = where;
-    asked.count = box.value = where === SITE ? "8" : "400";
-    label.firstChild.textContent = where === SITE ? "of elements" : "injections";
+    Object.assign(asked, { where, count: usualCount(where) });
+    redraw();
   };
-  return [field("sweep", select(SITE, places, choose, { "aria-label": "what is swept" })), label];
+  const box = input(asked.count, (text) => { asked.count = text; }, { size: 6, inputmode: "numeric", "aria-label": "count of the sweep" });
+  const label = asked.where === SITE ? ["drawn elements", "elements of the site that are drawn; every bit of each is flipped"]
+    : ["injections", "faults that are drawn, each at a call and an element of its own"];
+  return [field("what is tried", select(asked.where, places, choose, { "aria-label": "what is swept" })),
+    asked.where === ELEMENT ? null : field(label[0], box, label[1])];
 }
 
 /** That a site has fewer elements than were asked for. @param {Store} store
@@ -79,15 +90,17 @@ export function sweepNote(store, { where, count: given }) {
 
 /** @param {Store} store @param {{ where: string, count: string }} asked */
 function sweepRequest(store, { where, count }) {
+  const site = siteText(store.trace, store.ui.row);
+  if (where === ELEMENT) return { site, count: 1, element: store.ui.element };
   const number = Number(wholeNumber(count.trim(), `type how many ${where === SITE ? "elements" : "injections"}`));
-  if (where === SITE) return { site: siteText(store.trace, store.ui.row), count: number };
+  if (where === SITE) return { site, count: number };
   return { module: where.slice("module ".length), count: number };
 }
 
 /** Result, the tab of sweeps. @param {any} view */
 export function sweepPanel(view) {
   const { store } = view;
-  if (!store.sweep) return [h("div.empty", null, "No sweep yet. A site's card has one below the fault: many faults, counted.")];
+  if (!store.sweep) return [h("div.empty", null, "No sweep yet. Choose any call in the tree and open Sweep … below its fault: many faults are tried and counted, at that call, in a module or in the whole model.")];
   view.sweep ??= campaignPart(view, store.readonly ? null : (row) => armRow(view, row));
   view.sweep.update(store.sweep, store.sweepPictures);
   return [view.sweep.el];

@@ -59,7 +59,7 @@ function livePlot(view, records) {
 export function trainingPanel(view) {
   const { run, steps } = view.store;
   const records = steps ?? run?.steps;
-  if (!records) return [h("div.empty", null, "no replay yet")];
+  if (!records) return [h("div.empty", null, "no result yet")];
   const faulty = new Map(records.faulty.map((each) => [each.step, each]));
   const pair = (a, b) => {
     const [first, second] = b === undefined ? [figure(a), "–"] : figures(a, b);
