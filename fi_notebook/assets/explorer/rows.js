@@ -86,12 +86,15 @@ function rowElement(view, pane, shown, at) {
   return element;
 }
 
-/** A name; of a call the number and the output apart, which are never cut: they tell calls apart.
+/** A name in two parts, of which the second tells a row from its neighbours: the number and the
+ * output of a call, which are never cut, and the last component of a path, which is cut last.
  * @param {number} kind @param {string} name */
 function labelParts(kind, name) {
-  const star = kind === KIND.call || kind === KIND.site ? name.lastIndexOf("*") : -1;
-  const end = star < 0 ? name.length : star;
-  return [h("span.stem", null, name.slice(0, end)), end < name.length ? h("span.call", null, name.slice(end)) : null];
+  const call = kind === KIND.call || kind === KIND.site;
+  const path = kind === KIND.module || kind === KIND.fold;
+  const at = call ? name.lastIndexOf("*") : path ? name.lastIndexOf(".") : -1;
+  return [at > 0 ? h("span.stem", null, name.slice(0, at)) : null,
+    h(call ? "span.call" : "span.tail", null, name.slice(Math.max(0, at)))];
 }
 
 /** Whether a node is in one phase only, as far as its kind tells. @param {Tree} tree @param {Trace} trace */
