@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { KIND, flatten, highest, tally } from "../../fi_notebook/assets/explorer/layout.js";
-import { nodeText, stemOf } from "../../fi_notebook/assets/explorer/nodes.js";
+import { hoverText, nodeText, stemOf } from "../../fi_notebook/assets/explorer/nodes.js";
 import { VIEWS, buildTree } from "../../fi_notebook/assets/explorer/views.js";
 import { trace } from "./step.mjs";
 
@@ -86,6 +86,8 @@ test("sites of one line are told by where their modules part", () => {
   const detail = (row, view) => nodeText({ trace: step, ui: { view } }, tree, tree.nodeOfRow[row]).detail;
   assert.deepEqual([0, 1].map((row) => detail(row, "source")), ["…3.fc", "…40.fc"]); // both at line 3
   assert.equal(detail(2, "source"), "net.layers.3.fc"); // line 9 has no other
+  const hover = (row) => hoverText({ trace: step, ui: { view: "source" } }, tree, tree.nodeOfRow[row]);
+  assert.deepEqual([0, 2].map(hover), ["mm*1:0 net.layers.3.fc", "mm*2:0 net.layers.3.fc"]);
 });
 
 test("a stored tensor is called by what lies below the module above it", () => {

@@ -26,6 +26,17 @@ export function nodeText(store, tree, node) {
   }
 }
 
+/** Name and detail of a node, with the whole path where it is shortened.
+ * @param {Store} store @param {Tree} tree */
+export function hoverText(store, tree, node) {
+  const { name, detail } = nodeText(store, tree, node);
+  const { trace } = store;
+  if (tree.kind[node] === KIND.module) return `${trace.data.modules[tree.ref[node]][0] || name} ${detail}`;
+  if (tree.kind[node] !== KIND.site) return `${name} ${detail}`;
+  const path = pathOf(trace, tree.ref[node]);
+  return [name, path, path.endsWith(detail.replace("…", "")) ? "" : detail].filter(Boolean).join(" ");
+}
+
 /** A module's path below the module above it, and its class.
  * @param {Store} store @param {Tree} tree */
 function moduleText(store, tree, node) {
@@ -67,7 +78,7 @@ function siteDetail(store, tree, node) {
 /** The stored tensor or the module that a site belongs to. @param {Trace} trace @param {number} row */
 function pathOf({ data, columns }, row) {
   const parameter = columns.parameter[row];
-  if (parameter >= 0) return data.parameters[parameter];
+  if (parameter >= 0) return data.parameters[parameter] === "*" ? "all parameters" : data.parameters[parameter];
   const [path, kind] = data.modules[columns.module[row]];
   return path || kind;
 }
