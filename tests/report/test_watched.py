@@ -82,6 +82,11 @@ class TestFigure:
         """One golden run: a grey line, the run, its crosses, its diamond; values as given."""
         figure = watched(run(relu=series([1, 9])), [run("golden", relu=series([1, 2]))])
         golden, current, crosses, diamond = figure.data
+        axis = figure.layout.yaxis
+        assert (axis.title.text, figure.layout.template.layout.yaxis.exponentformat) == (
+            "norm",
+            "e",
+        )
         assert (golden.name, list(golden.y)) == ("golden run", [1, 2])
         assert (current.name, list(current.y)) == ("training", [1, 9])
         assert not crosses.x

@@ -129,6 +129,7 @@ class TestPage:
         """On hover, in the table: the site, and its module."""
         shown.train(1)
         row = shown.root.get_by_role("row").filter(has_text="grad:0.weight")
+        row.locator("td > span").first.wait_for()
         titles = row.locator("td > span").evaluate_all("(all) => all.map((each) => each.title)")
         assert titles == ["grad:0.weight", "0"]
 

@@ -39,14 +39,14 @@ function lastStep(frame) {
   if (!frame.rows?.length) return [h("div.empty", null, "nothing was read yet: train the model")];
   const rows = frame.rows.map(([site, phase, module, ...numbers], at) => {
     const [name, path] = frame.names[at];
-    return [whole(site, name), phase, whole(module, path), ...numbers];
+    return [named(site, name), phase, named(module, path), ...numbers];
   });
   return [table(frame.header, rows, "last step of each site"),
     [...frame.unread, ...frame.notes].map((line) => h("div.note", null, line))];
 }
 
 /** A name that may have been cut, in full on hover. */
-function whole(text, name) {
+function named(text, name) {
   return h("span", { title: name }, text);
 }
 

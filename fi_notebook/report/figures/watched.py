@@ -93,6 +93,7 @@ def watched(
     figure.update_xaxes(title_text="step", tickformat="d", row=len(names), col=1)
     for n, name in enumerate(names, start=1):
         figure.update_yaxes(row=n, col=1, **_axis(run.series.get(name), bands[name], statistic))
+    figure.update_yaxes(title_text=plain(statistic))
     figure.update_layout(height=_HEAD + 58 + _ROW * len(names), hovermode="x unified")
     set_title(figure, title, watched_words(run, golden), dark=dark)
     figure.update_layout(margin={"b": 66}, legend=LEGEND_BELOW)
@@ -180,8 +181,8 @@ def _titles(names: Sequence[str], run: WatchedRun, golden: Sequence[WatchedRun])
         next(one.series[name].site for one in (run, *golden) if name in one.series)
         for name in names
     ]
-    modules = told_apart([site.module for site in sites])
-    for whole, name, site, module in zip(names, told_apart(names), sites, modules, strict=True):
+    modules = told_apart([site.module for site in sites], 28)
+    for whole, name, site, module in zip(names, told_apart(names, 40), sites, modules, strict=True):
         where = [short(site.phase)] if site.phase else []
         if site.module and f":{site.module}." not in whole:
             where.append(f"module {plain(module)}")
