@@ -16,7 +16,7 @@ import numpy as np
 from fi_notebook.analysis.watched import Band, alerts, departure, golden_band
 from fi_notebook.core.watched import DRAWN, Series, WatchedRun, column_of
 from fi_notebook.core.words import counted
-from fi_notebook.report.names import shortened
+from fi_notebook.report.names import told_apart
 from fi_notebook.report.numbers import number
 from fi_notebook.report.table import table
 
@@ -60,19 +60,23 @@ def rows(
 ) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Header and one row per site, at its last step."""
     header = (*HEADER[:4], statistic, *HEADER[4:])
+    names = told_apart(run.series, 36)
+    modules = told_apart([series.site.module for series in run.series.values()], 28)
     return header, [
-        _row(name, series, golden_band(golden, name, statistic), statistic)
-        for name, series in run.series.items()
+        (
+            name,
+            series.site.phase,
+            module,
+            *_numbers(series, golden_band(golden, whole, statistic), statistic),
+        )
+        for name, module, (whole, series) in zip(names, modules, run.series.items(), strict=True)
     ]
 
 
-def _row(name: str, series: Series, band: Band, statistic: str) -> tuple[str, ...]:
-    step, site = int(series.steps[-1]), series.site
+def _numbers(series: Series, band: Band, statistic: str) -> tuple[str, ...]:
+    step = int(series.steps[-1])
     left = departure(series, band, statistic)
     return (
-        shortened(name, 36),
-        site.phase,
-        shortened(site.module, 28),
         f"{step:,}",
         _value(float(series.statistic(statistic)[-1])),
         _golden(band, step),

@@ -28,7 +28,7 @@ from fi_notebook.report.campaign_figures import campaign_figures
 __all__ = ["MOST_ROWS", "frame", "pictures"]
 
 MOST_ROWS = 30
-"""How many rows a page is given, the most harmful first."""
+"""How many rows a page is given, those that changed the result most first."""
 
 _WORST = ("crash", "nan_immediate", "nan_delayed")
 
@@ -41,7 +41,7 @@ def frame(campaign: Counted, golden: Trace | None = None) -> dict[str, Any]:
         golden: The trace of the session that it strikes, where there is one here.
     """
     results, progress = campaign.results, campaign.progress
-    harmful = _worst(results)
+    changed = _changed(results)
     done = len(results) if progress is None else progress.done
     planned = done if progress is None else progress.planned
     return {
@@ -51,8 +51,8 @@ def frame(campaign: Counted, golden: Trace | None = None) -> dict[str, Any]:
         "words": "nothing was run yet" if progress is None else str(progress),
         "early": "" if not done or progress is None else f"{about(progress.early)} ended early",
         "rates": _rates(results),
-        "rows": [_row(row, golden) for row in harmful[:MOST_ROWS]],
-        "harmful": len(harmful),
+        "rows": [_row(row, golden) for row in changed[:MOST_ROWS]],
+        "changed": len(changed),
         "more": counted(len(results), "injection"),
     }
 
@@ -77,16 +77,27 @@ def _rates(results: Results) -> list[list[str]]:
     ]
 
 
-def _worst(results: Results) -> list[Row]:
-    """Rows that did harm: crashes and NaN first, then by how far the parameters moved."""
-    harmful = [row for row in results if row.outcome not in HARMLESS]
-    return sorted(harmful, key=_rank)
+def _changed(results: Results) -> list[Row]:
+    """Rows whose result is another: crashes and NaN first, then by how much the loss changed."""
+    changed = [row for row in results if row.outcome not in HARMLESS]
+    return sorted(changed, key=_rank)
 
 
-def _rank(row: Row) -> tuple[int, float, int]:
+def _rank(row: Row) -> tuple[int, float, float, int]:
     worst = _WORST.index(row.outcome) if row.outcome in _WORST else len(_WORST)
+    golden, faulty = _losses(row)
     distance = float(row.metrics.get("parameter_distance", 0.0))
-    return worst, 0.0 if math.isnan(distance) else -distance, row.id
+    return worst, _most_first(abs(faulty - golden)), _most_first(distance), row.id
+
+
+def _most_first(size: float) -> float:
+    return 0.0 if math.isnan(size) else -size
+
+
+def _losses(row: Row) -> tuple[float, float]:
+    """The golden and the faulty loss; NaN where there is none."""
+    golden, faulty = (row.metrics.get(name, math.nan) for name in ("golden_loss", "loss"))
+    return float(golden), float(faulty)
 
 
 def _row(row: Row, golden: Trace | None) -> dict[str, Any]:
@@ -100,6 +111,7 @@ def _row(row: Row, golden: Trace | None) -> dict[str, Any]:
         "what": what,
         "elements": _elements(fault["elements"], _shape(row.site, golden)),
         "change": " → ".join(told_apart(before, after)),
+        "loss": "" if math.isnan(_losses(row)[0]) else " → ".join(told_apart(*_losses(row))),
         "outcome": spoken(row.outcome),
         "reason": row.reason,
     }

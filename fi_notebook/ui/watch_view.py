@@ -123,6 +123,7 @@ class WatchView(anywidget.AnyWidget):
             "words": watched_words(run, golden),
             "header": header,
             "rows": lines,
+            "names": [[name, one.site.module] for name, one in run.series.items()],
             "alerts": alert_lines(run, most=4),
             "count": len(alerts(run)),
             "unread": [f"{what}: {why}" for what, why in self._watching.unread.items()],

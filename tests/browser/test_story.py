@@ -118,7 +118,7 @@ def test_the_result_is_drawn_in_every_tab(quickstart: LabPage, element: tuple[in
     explorer.replay()
     for tab, words in (
         ("Tensor diff", "1 element of 65"),
-        ("Propagation", f"The first site that differs is {SITE}"),
+        ("Propagation", f"first: {SITE}"),
         ("Training", "golden → faulty"),
     ):
         panel = explorer.tab(tab)

@@ -291,8 +291,16 @@ def test_figures_and_report_are_made(small: Campaign, tmp_path: Path) -> None:
     assert small.figures.heat_map().layout.yaxis.type == "category"  # a layer may be called 0
     heat = small.figures.heat_map().data[0]
     assert np.nansum(heat.customdata[..., 1]) == 120
+    made, few = heat.customdata[..., 1], small.figures.heat_map().data[1]
+    assert np.array_equal(np.isfinite(heat.z), made >= 5)
+    assert np.array_equal(np.isfinite(few.z), (made > 0) & (made < 5))
+    assert (heat.opacity, few.opacity) == (1, 0.5)  # a share of so few tells little
     bars = small.figures.outcomes("phase").data
     assert {bar.name for bar in bars} == set(map(spoken, small.results.counts))
+    assert {bar.marker.pattern.shape for bar in bars if "nan" in bar.name} <= {"+", "\\"}
+    by_bit = small.figures.outcomes("bit")
+    bits = [int(name.split()[0]) for name in by_bit.data[0].y]
+    assert (bits, by_bit.layout.legend.traceorder) == (sorted(bits), "normal")
     assert len(small.figures.timeline().data) >= 2
     assert "one step" in str(small.figures.losses().to_dict())
     text = small.save_html(tmp_path / "c.html").read_text(encoding="utf-8")

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { struckAt } from "../../fi_notebook/assets/explorer/array.js";
+import { struckAt, signOf } from "../../fi_notebook/assets/explorer/array.js";
 import { Store } from "../../fi_notebook/assets/explorer/store.js";
 import { trace } from "./step.mjs";
 
@@ -20,4 +20,8 @@ test("the elements that were changed are marked, and how many of them where not 
 
 test("where every element was changed there are words in place of marks", () => {
   assert.deepEqual(marked(32, [[0, 0], [0, 1]]), { index: [], text: "all 32 elements changed" });
+});
+
+test("what is not finite has a sign of its own beside its colour", () => {
+  assert.deepEqual([NaN, Infinity, -Infinity, 0, -1].map(signOf), ["×", "+", "−", "", ""]);
 });

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { draw } from "../../fi_notebook/assets/explorer/plots.js";
+import { draw, untitled } from "../../fi_notebook/assets/explorer/plots.js";
 
 globalThis.requestAnimationFrame = (act) => act();
 globalThis.Plotly = { react: async () => {} };
@@ -28,4 +28,11 @@ test("a click on a figure that nobody listens to is no error", async () => {
   const { place, click } = placed();
   await draw(view, place, figure());
   assert.doesNotThrow(() => click(7));
+});
+
+test("a figure gives its title to the page, and the room that the title took", () => {
+  const layout = { height: 450, margin: { t: 123, b: 9 }, title: { text: "<b>a</b> &lt;b&gt;<br>c", subtitle: { text: "x<br>y" } } };
+  const { title, subtitle, figure } = untitled({ data: [], layout });
+  assert.deepEqual([title, subtitle], ["a <b> c", "x · y"]);
+  assert.deepEqual(figure.layout, { height: 359, margin: { t: 32, b: 9 }, title: undefined }); // 58 + 18 + 15 = 91
 });

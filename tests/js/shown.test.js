@@ -36,6 +36,15 @@ test("any statistic can be the heat, on the scale of its size", () => {
   assert.equal(heat.most[tree.nodeOfRow[2]], -1, "NaN has no bar");
 });
 
+test("whole numbers have no say in the scale of a statistic, for an index is no value", () => {
+  const store = opened();
+  store.trace.data.dtypes = ["float32", "int64"]; // of rows 0, 1, 5 and of 2, 3, 4
+  store.trace.columns.std = Float32Array.of(1, 2, 900, 900, 900, 4);
+  store.ui.heat = "std";
+  store.changed("tree");
+  assert.equal(store.visible().heat.high, 4);
+});
+
 test("a heat has the name that texts and figures have", () => {
   assert.deepEqual(["std", "nan", "neginf", "error"].map(heatText), ["std", "NaN", "−Inf", "relative L2"]);
 });

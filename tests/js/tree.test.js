@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { KIND, flatten, highest, tally } from "../../fi_notebook/assets/explorer/layout.js";
-import { nodeText } from "../../fi_notebook/assets/explorer/nodes.js";
+import { hoverText, nodeText, stemOf } from "../../fi_notebook/assets/explorer/nodes.js";
 import { VIEWS, buildTree } from "../../fi_notebook/assets/explorer/views.js";
 import { trace } from "./step.mjs";
 
@@ -65,6 +65,44 @@ test("numbered siblings of one class fold into one node", () => {
   const texts = [...tree.kind.keys()].filter((node) => tree.kind[node] !== KIND.site && tree.depth[node] < 3)
     .map((node) => nodeText(store, tree, node)).map(({ name, detail }) => `${name} ${detail}`);
   assert.deepEqual(texts, ["Net ", "layers.* Block × 4", "layers.0 Block", "layers.1 Block", "layers.2 Block", "layers.3 Block", "norm Norm"]);
+});
+
+test("a module in a fold is called by what lies below the module above the fold", () => {
+  const step = trace();
+  step.data.modules = [["", "Net", []], ["blocks", "ModuleList", []], ...[0, 1, 2, 3].map((n) => [`blocks.${n}`, "Block", []])];
+  step.columns.module = Int32Array.of(2, 3, 4, 5, 5, 1);
+  const tree = buildTree(step, "modules");
+  const store = { trace: step, ui: { view: "modules" } };
+  const names = [...tree.kind.keys()].filter((node) => tree.kind[node] === KIND.module || tree.kind[node] === KIND.fold)
+    .map((node) => nodeText(store, tree, node).name);
+  assert.deepEqual(names, ["Net", "blocks", "*", "0", "1", "2", "3"]);
+});
+
+test("sites of one line are told by where their modules part", () => {
+  const step = trace();
+  step.data.modules = [["net.layers.3.fc", "Linear", []], ["net.layers.40.fc", "Linear", []]];
+  step.columns.module = Int32Array.of(0, 1, 0, 0, 0, 0);
+  const tree = buildTree(step, "source");
+  const detail = (row, view) => nodeText({ trace: step, ui: { view } }, tree, tree.nodeOfRow[row]).detail;
+  assert.deepEqual([0, 1].map((row) => detail(row, "source")), ["…3.fc", "…40.fc"]); // both at line 3
+  assert.equal(detail(2, "source"), "net.layers.3.fc"); // line 9 has no other
+  const hover = (row) => hoverText({ trace: step, ui: { view: "source" } }, tree, tree.nodeOfRow[row]);
+  assert.deepEqual([0, 2].map(hover), ["mm*1:0 net.layers.3.fc", "mm*2:0 net.layers.3.fc"]);
+});
+
+test("a stored tensor is called by what lies below the module above it", () => {
+  const step = trace();
+  step.data.parameters = ["fc1.inner.weight"];
+  step.columns.parameter[2] = 0;
+  const tree = buildTree(step, "modules");
+  assert.equal(nodeText({ trace: step, ui: { view: "modules" } }, tree, tree.nodeOfRow[2]).detail, "weight");
+});
+
+test("paths have the modules in common that they begin with, never the last component", () => {
+  assert.equal(stemOf(["a.b.c", "a.b.d"]), "a.b");
+  assert.equal(stemOf(["a.b", "a.b.c"]), "a");
+  assert.equal(stemOf(["ab.c", "a.c"]), "");
+  assert.equal(stemOf(["a.b.c"]), "");
 });
 
 for (const view of VIEWS) {

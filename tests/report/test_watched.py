@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
@@ -81,6 +82,11 @@ class TestFigure:
         """One golden run: a grey line, the run, its crosses, its diamond; values as given."""
         figure = watched(run(relu=series([1, 9])), [run("golden", relu=series([1, 2]))])
         golden, current, crosses, diamond = figure.data
+        axis = figure.layout.yaxis
+        assert (axis.title.text, figure.layout.template.layout.yaxis.exponentformat) == (
+            "norm",
+            "e",
+        )
         assert (golden.name, list(golden.y)) == ("golden run", [1, 2])
         assert (current.name, list(current.y)) == ("training", [1, 9])
         assert not crosses.x
@@ -149,6 +155,36 @@ class TestFigure:
         """A norm of four NaN is no number; how many they are stands at the end."""
         line = text(run(relu=series([1, np.nan], nan=[0, 4]))).splitlines()[2]
         assert line.split()[-5:] == ["1", "–", "–", "–", "4"]
+
+
+def stored(layer: int) -> Series:
+    """The gradient of a weight in a layer of a network with long names."""
+    site = Site.parse(f"grad:encoder_of_the_backbone_network.{layer}.feed_forward_hidden.weight")
+    module = f"encoder_of_the_backbone_network.{layer}.feed_forward_hidden"
+    return Series(
+        replace(site, phase="optimizer", module=module), np.arange(1), np.ones((1, len(STATISTICS)))
+    )
+
+
+class TestLongNames:
+    """Names that differ in their middle only."""
+
+    found = WatchedRun("training", {str(one.site): one for one in map(stored, (3, 40))})
+
+    def test_a_table_tells_them_apart(self) -> None:
+        """Without what both begin with, 26 of 36 characters."""
+        names = [line.split()[0] for line in text(self.found).splitlines()[2:4]]
+        assert names == [f"grad:…{n}.feed_forward_hidden.weight" for n in (3, 40)]
+        modules = [line.split()[2] for line in text(self.found).splitlines()[2:4]]
+        assert modules == [f"…{n}.feed_forward_hidden" for n in (3, 40)]
+
+    def test_so_does_the_figure_which_has_them_in_full_on_hover(self) -> None:
+        """Their names hold the module, which is not said again."""
+        titles = watched(self.found).layout.annotations
+        assert [each.text for each in titles] == [
+            f"<b>grad:…{n}.feed_forward_hidden.weight</b> · optimizer" for n in (3, 40)
+        ]
+        assert [each.hovertext for each in titles] == list(self.found.series)
 
 
 class _Tags(HTMLParser):

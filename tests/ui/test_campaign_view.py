@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import threading
 import time
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from fi_notebook.campaign import Campaign
 from fi_notebook.campaign.progress import Progress
+from fi_notebook.campaign.results import Results
 from fi_notebook.ui.campaign_payload import frame, pictures
 from tests.campaign import sessions
 from tests.tools import modebar
@@ -36,7 +39,7 @@ def test_it_is_drawn_while_it_runs_and_when_it_is_done(chromium: Browser, dark: 
         root.get_by_text("nothing was run yet").wait_for()
         campaign.run(chunk=20)
         root.locator(".fi-chip", has_text="done").wait_for()
-        root.locator(".fi-plot", has_text="60 injections").first.wait_for()
+        root.locator(".fi-figure", has_text="60 injections").first.wait_for()
         assert modebar.buttons(bridge.page) == modebar.LOCAL
         assert root.get_attribute("data-theme") == ("dark" if dark else "light")
         rates = root.locator("table[aria-label='rates of the outcomes'] tbody tr")
@@ -134,12 +137,25 @@ def test_the_most_harmful_rows_come_first() -> None:
     campaign.run()
     told = json.loads(json.dumps(frame(campaign), allow_nan=False))
     rows = told["rows"]
-    assert (told["state"], told["harmful"]) == ("done", 2)
+    assert (told["state"], told["changed"]) == ("done", 2)
     assert [(row["id"], row["outcome"]) for row in rows] == [(2, "nan immediate"), (1, "changed")]
     assert rows[0]["change"].endswith("→ NaN")
     assert {row["elements"] for row in rows} == {"element 5"}
     there = frame(campaign, session.golden)["rows"]
     assert {row["elements"] for row in there} == {"element [0, 0, 0, 5]"}
+
+
+def test_rows_are_ordered_by_how_much_the_loss_changed() -> None:
+    """By 0, 0.5 and 2: the last one first, and NaN before all; the losses stand in their rows."""
+    campaign = _campaign(4)
+    campaign.run()
+    outcomes = {2.0: "changed", 2.5: "changed", 4.0: "changed", float("nan"): "nan_immediate"}
+    made = [
+        replace(row, outcome=outcome, metrics={"golden_loss": 2.0, "loss": loss})
+        for row, (loss, outcome) in zip(campaign.results, outcomes.items(), strict=True)
+    ]
+    told = frame(SimpleNamespace(results=Results(made), progress=None, running=False))  # type: ignore[arg-type]  # all that is asked
+    assert [row["loss"] for row in told["rows"]] == ["2 → NaN", "2 → 4", "2 → 2.5", "2 → 2"]
 
 
 def test_every_picture_has_a_text() -> None:

@@ -50,20 +50,20 @@ def test_a_site_is_swept_from_its_card(shown: Open, session: Session) -> None:
         for name, count in expected.counts.items():
             line = shown_rates[name.replace("_", " ")].inner_text()
             assert f"{count} of 64" in line
-        page.locator(".fi-campaign .fi-plot", has_text="64 injections").first.wait_for()
+        page.locator(".fi-campaign .fi-figure", has_text="64 injections").first.wait_for()
         assert not len(session.plan)
         assert session.runs == []
 
 
 def test_an_injection_of_a_sweep_is_armed_and_replayed(shown: Open, session: Session) -> None:
-    """The first row that did harm is armed by a click; its replay has the row's outcome."""
+    """The first row that changed the result is armed; its replay has the row's outcome."""
     with shown(session) as bridge:
         page = bridge.page
         _open_sweep(page, "relu*2:0", 1)
         page.get_by_role("button", name="Start sweep").click()
         _state(page, "done")
-        row = page.locator("table[aria-label='injections that did harm'] tbody tr").first
-        outcome = row.locator("td").nth(6).inner_text()
+        row = page.locator("table[aria-label='Injections that changed the result'] tbody tr").first
+        outcome = row.locator("td").last.inner_text()
         row.get_by_role("button", name="arm the fault").click()
         page.locator(".fi-fault", has_text="relu*2:0").wait_for()
         page.get_by_role("button", name="Replay").click()

@@ -52,12 +52,12 @@ def test_a_stopped_replay_leaves_the_result_before_it(shown: Open, session: Sess
     with shown(session) as bridge:
         page = bridge.page
         page.get_by_role("tab", name="Training").click()
-        final = page.locator(".fi-plot", has_text="training: ")
+        final = page.locator(".fi-figure", has_text="training: ")
         final.wait_for()
         assert page.locator(".fi-tile .fi-key", has_text="step 0").count() == 4
         page.locator(".fi-foot").get_by_label("steps", exact=True).fill("100000")
         page.get_by_role("button", name="Replay", exact=True).click()
-        page.locator(".fi-plot", has_text="training so far").wait_for()
+        page.locator(".fi-figure", has_text="training so far").wait_for()
         page.get_by_text("This is the result of the run before.").wait_for()
         page.get_by_role("button", name="Stop", exact=True).click()
         page.locator(".fi-state", has_text="cancelled").wait_for()

@@ -203,3 +203,28 @@ def test_arrows_go_from_tab_to_tab(shown: Open, session: Session) -> None:
         ):
             page.keyboard.press(key)
             page.locator("[role=tab][aria-selected=true]:focus", has_text=name).wait_for()
+
+
+def test_the_tree_has_heads_and_rows_that_say_what_is_in_them(
+    shown: Open, session: Session
+) -> None:
+    """A screen reader is told the columns, and of a row its name, phase, type and heat once."""
+    golden = session.golden
+    assert golden is not None
+    with shown(session) as bridge:
+        page = bridge.page
+        page.locator(".fi-search").fill("op:relu*2")
+        row = page.locator(".fi-row", has_text="relu*2:0")
+        row.wait_for()
+        std = golden.stats(golden.row("relu*2:0")).std
+        assert (row.get_attribute("aria-label") or "").startswith("relu*2:0, models.py:")
+        assert (row.get_attribute("aria-label") or "").endswith(
+            f", forward, f32 [6, 8, 4, 4], std {std:.4g}"
+        )
+        assert row.locator(".fi-twist").get_attribute("aria-hidden") == "true"
+        owned = (page.get_by_role("treegrid").get_attribute("aria-owns") or "").split()
+        heads = page.locator(f"#{owned[0]} [role=columnheader]")
+        assert [each.split()[0] for each in heads.all_inner_texts()[:4]] == [
+            "site", "phase", "output", "health",
+        ]  # fmt: skip
+        assert page.locator(f"#{owned[1]} [role=row]").count() == page.locator(".fi-row").count()

@@ -125,6 +125,14 @@ class TestPage:
         values = shown.watch.current.series["param:0.weight"].statistic("max").tolist()
         drawn(shown, "data[0]?.y[0]", values[0])
 
+    def test_a_name_that_may_be_cut_is_there_in_full(self, shown: Shown) -> None:
+        """On hover, in the table: the site, and its module."""
+        shown.train(1)
+        row = shown.root.get_by_role("row").filter(has_text="grad:0.weight")
+        row.locator("td > span").first.wait_for()
+        titles = row.locator("td > span").evaluate_all("(all) => all.map((each) => each.title)")
+        assert titles == ["grad:0.weight", "0"]
+
     def test_it_says_when_it_is_closed(self, shown: Shown) -> None:
         """And keeps what it showed."""
         shown.train(2)

@@ -22,6 +22,40 @@ function colourOf(value, most) {
   return value < 0 ? [59, 130, 246, opacity] : [232, 89, 12, opacity];
 }
 
+/** What tells a value that is not finite where its colour does not; "" of a finite one.
+ * @param {number} value */
+export function signOf(value) {
+  if (Number.isNaN(value)) return "×";
+  return Number.isFinite(value) ? "" : value > 0 ? "+" : "−";
+}
+
+/** How a sign is drawn, as lines within a cell of side 1. @type {Record<string, number[][]>} */
+const STROKES = {
+  "×": [[0.25, 0.25, 0.75, 0.75], [0.25, 0.75, 0.75, 0.25]],
+  "+": [[0.2, 0.5, 0.8, 0.5], [0.5, 0.2, 0.5, 0.8]],
+  "−": [[0.2, 0.5, 0.8, 0.5]],
+};
+
+/** The signs of the values that are not finite, over a plane; null where there is none.
+ * @param {Part} part @param {Float64Array} values of the plane @param {number} side */
+function signs({ rows, cols }, values, side) {
+  if (values.every(Number.isFinite)) return null;
+  const canvas = h("canvas.signs", { width: cols * side, height: rows * side });
+  const pen = canvas.getContext("2d");
+  pen.lineWidth = Math.max(1, side / 9);
+  values.forEach((value, at) => {
+    const [left, top] = [(at % cols) * side, Math.floor(at / cols) * side];
+    pen.strokeStyle = Number.isNaN(value) ? "#fff" : "#000";
+    pen.beginPath();
+    for (const [a, b, c, d] of STROKES[signOf(value)] ?? []) {
+      pen.moveTo(left + a * side, top + b * side);
+      pen.lineTo(left + c * side, top + d * side);
+    }
+    pen.stroke();
+  });
+  return canvas;
+}
+
 /** Side of a cell, so that all pictures fit. @param {Part} part */
 function sideOf({ facets, rows, cols }) {
   for (let side = 22; side > 3; side -= 1) {
@@ -55,8 +89,8 @@ export function arrayView(view, site) {
   return h("div.arraybox", null, sliders(view.store, part), box, h("div.legend", null,
     part.facets > 1 ? h("span", null, `planes along axis ${part.shape.length - 3}`) : null,
     h("span.num", null, `−${short(most)}`), h("span.scale", { "aria-hidden": "true" }), h("span.num", null, `+${short(most)}`),
-    grid.some(Number.isNaN) ? h("span.swatch", { "data-kind": "nan" }, "NaN") : null,
-    grid.some((x) => Math.abs(x) === Infinity) ? h("span.swatch", { "data-kind": "inf" }, "±Inf") : null, box.fiNote, hover));
+    [NaN, Infinity, -Infinity].filter((value) => grid.some((x) => Object.is(x, value))).map((value) =>
+      h("span.swatch", { "data-sign": signOf(value), "data-kind": Number.isNaN(value) ? "nan" : "inf" }, value > 0 ? "+Inf" : short(value))), box.fiNote, hover));
 }
 
 /** @param {Part} part @param {Place} place */
@@ -77,13 +111,14 @@ function picture(part, grid, most, facet, side) {
   const paint = canvas.getContext("2d");
   const image = paint.createImageData(cols, rows);
   const size = rows * cols;
-  grid.subarray(facet * size, (facet + 1) * size).forEach((value, i) => image.data.set(colourOf(value, most), i * 4));
+  const values = grid.subarray(facet * size, (facet + 1) * size);
+  values.forEach((value, i) => image.data.set(colourOf(value, most), i * 4));
   paint.putImageData(image, 0, 0);
   const index = elementAt(part, { facet, row: 0, col: 0 });
   return h("figure.facet", null,
     index.length > 2 ? h("figcaption", { title: `[${index.slice(0, -2).join(", ")}]` }, String(index.at(-3))) : null,
     h("div.frame", { "data-facet": facet, style: `width:${cols * side}px;height:${rows * side}px;--fi-ring:${side < 12 ? 1 : 2}px` },
-      canvas, h("div.marks"), h("div.rowpick", { title: "take a whole row" })));
+      canvas, h("div.marks"), h("div.rowpick", { title: "take a whole row" }), signs(part, values, side)));
 }
 
 /** Mark what the form aims at, what the preview would change, and what the last replay struck.

@@ -3,7 +3,7 @@
 
 import { button, fill, h, table } from "./dom.js";
 import { count } from "./numbers.js";
-import { draw } from "./plots.js";
+import { captioned, draw } from "./plots.js";
 import { GONE } from "./wire.js";
 
 /** @import { View } from "./dom.js" */
@@ -28,7 +28,7 @@ export function campaignPart(view, arm = null) {
       bar.value = frame.planned ? frame.done / frame.planned : 0;
       fill(rates, frame.rates?.length ? [table(HEADS, frame.rates, "rates of the outcomes")] : []);
       drawAll(view, plots, places, pictures);
-      fill(rows, worstRows(frame, arm));
+      fill(rows, changedRows(frame, arm));
     },
   };
 }
@@ -37,7 +37,7 @@ export function campaignPart(view, arm = null) {
 function wordsOf(frame) {
   if (!frame.state) return [h("span", null, "waiting for the kernel")];
   return [h("span.chip", { "data-state": { running: "live", [GONE]: "lost" }[frame.state] ?? "ended" }, frame.state), " ",
-    h("span", null, frame.words), frame.early ? h("span.note", null, frame.early) : null];
+    h("span", null, frame.words), frame.early ? h("span.note", null, ` · ${frame.early}`) : null];
 }
 
 /** Each picture in a place of its own, which stays while there is more to draw.
@@ -48,7 +48,7 @@ function drawAll(view, plots, places, { figures = {}, texts = {} } = {}) {
       const plot = h("div.plot", { role: "figure", "aria-label": name });
       const twin = h("pre");
       places.set(name, { plot, twin, source: "", parsed: null });
-      plots.append(plot, h("details.twin", null, h("summary", null, "as text"), twin));
+      plots.append(captioned(plot), h("details.twin", null, h("summary", null, "as text"), twin));
     }
     const place = places.get(name);
     place.twin.textContent = texts[name] ?? "";
@@ -57,13 +57,16 @@ function drawAll(view, plots, places, { figures = {}, texts = {} } = {}) {
   }
 }
 
-/** Some rows that did harm, to be opened one by one. */
-function worstRows(frame, arm) {
+/** Some rows whose result is another, to be opened one by one. */
+function changedRows(frame, arm) {
   if (!frame.rows?.length) return [];
-  const heads = [...(arm ? [""] : []), "injection", "site", "fault", "elements", "first value", "outcome"]; // Arm first: the last may be out of sight
+  const losses = frame.rows.some((row) => row.loss);
+  const heads = [...(arm ? [""] : []), "injection", "site", "fault", "elements", "first value", ...(losses ? ["loss"] : []), "outcome"]; // Arm first: the last may be out of sight
   const cells = frame.rows.map((row) => [
-    ...(arm ? [button("Arm", () => arm(row), { "aria-label": `arm the fault of injection ${row.id}` }, "small")] : []), String(row.id), row.site, row.what, row.elements, row.change,
+    ...(arm ? [button("Arm", () => arm(row), { "aria-label": `arm the fault of injection ${row.id}` }, "small")] : []), String(row.id), row.site, row.what, row.elements, h("span.num", null, row.change), ...(losses ? [h("span.num", null, row.loss)] : []),
     h("span", { title: row.reason }, row.outcome)]);
-  const worst = frame.harmful > frame.rows.length ? `: the worst ${frame.rows.length} of ${count(frame.harmful)}` : "";
-  return [h("h4", null, `Injections that did harm${worst}`), h("div.scroll", null, table(heads, cells, "injections that did harm"))];
+  const title = "Injections that changed the result";
+  const most = frame.changed > frame.rows.length ? `: ${frame.rows.length} of ${count(frame.changed)}` : "";
+  return [h("h4", null, `${title}${most}`), losses ? h("div.note", null, "crashes and NaN first, then by how much the loss changed") : null,
+    h("div.scroll", null, table(heads, cells, title))];
 }

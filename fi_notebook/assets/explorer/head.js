@@ -32,7 +32,8 @@ export function headPane(view) {
       if (!topics.some((t) => ["trace", "tree", "run", "plan", "reveal"].includes(t))) return;
       if (box.value !== store.ui.query) box.value = store.ui.query;
       fill(tabs, VIEWS.map((name) => viewTab(store, name)));
-      found.textContent = foundText(store);
+      const text = foundText(store);
+      if (found.textContent !== text) found.textContent = text; // what is set is spoken
       found.toggleAttribute("data-bad", Boolean(store.visible()?.problem));
       fill(alerts, alertTiles(store));
       fill(phases, [phaseButtons(store), markButtons(store)]);

@@ -16,7 +16,7 @@ import { treePane } from "./treepane.js";
 
 /** Draw an explorer into an element. @param {Store} store @param {HTMLElement} el */
 export function mount(store, el) {
-  const live = h("div.live", { "aria-live": "polite" });
+  const live = h("div.live", { role: "status" });
   const root = h("div.explorer", { "data-lm-suppress-shortcuts": "true", tabindex: -1 });
   const view = { store, root, say: (text) => { live.textContent = text; } };
   const names = ["tree", "site", "result"];

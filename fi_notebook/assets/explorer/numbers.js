@@ -129,3 +129,8 @@ export function dtypeText(dtype) {
   return dtype.replace("bfloat", "bf").replace("float", "f").replace("complex", "c")
     .replace("uint", "u").replace("int", "i");
 }
+
+/** What is shown as the norm of the gradients: what the optimizer finds. */
+export function gradientNorm({ clipped }) {
+  return clipped ? "gradient norm, clipped" : "gradient norm";
+}

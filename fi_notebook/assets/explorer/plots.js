@@ -48,7 +48,36 @@ function themed(view, layout) {
   return { ...rest, autosize: true, template };
 }
 
-/** A place for one figure; it is drawn when it can be seen.
+const HEAD = 58; // pixels that a title and a subtitle of one line each take above a figure
+const HEAD_LINE = 18;
+const SUBTITLE_LINE = 15;
+
+/** The lines of a text that plotly breaks and escapes. @param {{ text?: string } | undefined} of */
+function titleLines(of) {
+  const text = (of?.text ?? "").replace(/<\/?b>/g, "");
+  return text ? text.split("<br>").map((line) => line.replace(/&(#36|lt|gt|amp);/g, (_, name) => SIGNS[name])) : [];
+}
+
+/** @type {Record<string, string>} */
+const SIGNS = { "#36": "$", lt: "<", gt: ">", amp: "&" };
+
+/** A figure without its title, which stands above it as text of the page, and the room that it took.
+ * @param {{ data: any[], layout: any }} figure */
+export function untitled({ data, layout }) {
+  const [title, subtitle] = [titleLines(layout.title), titleLines(layout.title?.subtitle)];
+  const saved = HEAD + HEAD_LINE * Math.max(0, title.length - 1) + SUBTITLE_LINE * Math.max(0, subtitle.length - 1);
+  const margin = { ...layout.margin, t: Math.max(26, (layout.margin?.t ?? 84) - saved) };
+  const height = (layout.height ?? 300 + saved) - saved;
+  return { title: title.join(" "), subtitle: subtitle.join(" · "), figure: { data, layout: { ...layout, title: undefined, margin, height } } };
+}
+
+/** A place of a figure below its title. */
+export function captioned(place) {
+  place.fiCaption = h("div.caption");
+  return h("div.figure", null, place.fiCaption, place);
+}
+
+/** A place for one figure below its title; it is drawn when it can be seen.
  * @param {View} view @param {(point: any) => void} [onclick] */
 export function plot(view, name, onclick) {
   const place = h("div.plot", { role: "figure", "aria-label": `${name} plot` }, h("div.wait", null, "drawing …"));
@@ -56,7 +85,7 @@ export function plot(view, name, onclick) {
   const source = figures[name];
   if (source) draw(view, place, JSON.parse(source), onclick);
   else if (!awaited) place.replaceChildren(h("div.empty", null, "no figure"));
-  return place;
+  return captioned(place);
 }
 
 /** Draw a figure, or the newest that came while another was drawn: each is drawn to its end, so
@@ -82,11 +111,19 @@ async function drawNext(view, place, library) {
   const next = place.fiNext;
   place.fiNext = null;
   if (!place.fiPlot) place.replaceChildren();
-  place.style.height = `${next.layout.height ?? 300}px`;
-  const drawn = library.react(place, next.data, marked(place, themed(view, next.layout)), CONFIG);
+  const { data, layout } = place.fiCaption ? withCaption(place, next) : next;
+  place.style.height = `${layout.height ?? 300}px`;
+  const drawn = library.react(place, data, marked(place, themed(view, layout)), CONFIG);
   if (!place.fiPlot) place.on("plotly_click", (event) => place.fiClick?.(event.points[0])); // before it can be seen
   await drawn;
   place.fiPlot = next;
+}
+
+/** A figure without its title, which is put above it. @param {{ data: any[], layout: any }} titled */
+function withCaption(place, titled) {
+  const { title, subtitle, figure } = untitled(titled);
+  place.fiCaption.replaceChildren(h("strong", null, title), " ", h("span.note", null, subtitle));
+  return figure;
 }
 
 /** A layout with the line of `markAt`. */

@@ -1,7 +1,7 @@
 /** Result, second tab: how the error went on from call to call. */
 
 import { h } from "./dom.js";
-import { count, plural } from "./numbers.js";
+import { count } from "./numbers.js";
 import { markAt, plot, twin } from "./plots.js";
 import { scrubber } from "./scrub.js";
 
@@ -12,12 +12,11 @@ export function propagationPanel(view) {
   const { store } = view;
   if (!store.run) return [h("div.empty", null, "no result yet")];
   const { comparison } = store.run;
-  const lead = comparison.first ? `The first site that differs is ${comparison.first}; ${count(comparison.diverged)} of ${plural(comparison.compared, "site")} differ${comparison.diverged === 1 ? "s" : ""}.` : "No site differs.";
   const go = (point) => store.reveal(store.errors.golden[point.customdata]);
   const picture = plot(view, "propagation", go);
-  const scrub = scrubber(view, (at) => markAt(view, picture, at + 1)); // its axis counts from 1
+  const scrub = scrubber(view, (at) => markAt(view, picture.lastChild, at + 1)); // its axis counts from 1
   view.follow = scrub?.follow;
-  return [h("p.lead", null, lead), comparison.structural ? h("div.warning", null, comparison.structural) : null,
+  return [comparison.structural ? h("div.warning", null, comparison.structural) : null,
     picture, scrub?.el, twin(view, "propagation"),
     comparison.notes.map((text) => h("div.warning", null, text)),
     store.figures.figures.gradients ? [plot(view, "gradients"), twin(view, "gradients")] : null,

@@ -1,10 +1,10 @@
 /** The result pane: the outcome in one sentence, then its tabs. */
 
 import { diffPanel } from "./diff.js";
-import { button, figures, fill, h } from "./dom.js";
+import { button, figures, fill, freshId, h } from "./dom.js";
 import { tabKey } from "./keyboard.js";
 import { logPanel } from "./log.js";
-import { count, farText, number } from "./numbers.js";
+import { count, farText, gradientNorm, number } from "./numbers.js";
 import { propagationPanel } from "./propagation.js";
 import { earlierText } from "./ran.js";
 import { sweepPanel } from "./sweep.js";
@@ -15,6 +15,9 @@ import { trainingPanel } from "./training.js";
 
 const TABS = [["diff", "Tensor diff"], ["propagation", "Propagation"], ["training", "Training"], ["sweep", "Sweep"], ["log", "Log"]];
 
+/** Tabs of other things than the last replay. */
+const ELSEWHERE = ["sweep", "log"];
+
 /** What tells a tab of more while something runs. @type {Record<string, string>} */
 const LIVE = { training: "steps", sweep: "sweep" };
 
@@ -24,22 +27,33 @@ export function resultPane(view) {
   const head = h("div.outcome");
   const tabs = h("div.tabs", { role: "tablist", "aria-label": "result",
     onkeydown: (event) => tabKey(event, (each) => choose_(each.dataset.key)) });
-  const body = h("div.body", { role: "tabpanel", tabindex: 0 });
+  const ids = freshId();
+  const body = h("div.body", { role: "tabpanel", tabindex: 0, id: ids });
   const el = h("section.pane.result", { "aria-label": "result", "data-name": "result" }, head, tabs, body);
   const choose_ = (name) => {
     store.ui.tab = name;
     store.changed("tab");
+    el.scrollTop = head.offsetHeight; // what was chosen is seen, however long the words above it are
   };
+  let told = 0;
   return {
     el,
     update(topics) {
+      if (store.runs > told) {
+        told = store.runs;
+        el.scrollTop = 0;
+        if (store.run && ELSEWHERE.includes(store.ui.tab)) store.ui.tab = "diff";
+        view.say(spokenOutcome(store));
+      }
       const { tab } = store.ui;
+      head.hidden = ELSEWHERE.includes(tab);
       if (topics.includes("site")) view.follow?.();
       if (topics.some((t) => ["plan", "state", "trace"].includes(t))) fill(head, outcome(store));
       const live = topics.includes(LIVE[tab]);
       if (!live && !topics.some((t) => ["run", "figures", "tab", "log", "hello"].includes(t))) return;
       fill(tabs, TABS.map(([name, text]) => button(text, () => choose_(name), {
-        role: "tab", "aria-selected": tab === name, tabindex: tab === name ? 0 : -1, "data-key": name }, "tab")));
+        role: "tab", id: `${ids}-${name}`, "aria-controls": ids, "aria-selected": tab === name, tabindex: tab === name ? 0 : -1, "data-key": name }, "tab")));
+      body.setAttribute("aria-labelledby", `${ids}-${tab}`);
       fill(head, outcome(store));
       if (topics.every((t) => t === "log") && tab !== "log") return;
       view.follow = undefined;
@@ -47,6 +61,11 @@ export function resultPane(view) {
       if (shown.length > 1 || body.firstChild !== shown[0]) fill(body, shown);
     },
   };
+}
+
+/** The outcome as it is said aloud, once for each replay. @param {Store} store */
+function spokenOutcome({ run }) {
+  return run ? `${run.outcome.name.replaceAll("_", " ")}: ${run.outcome.reason}` : "";
 }
 
 /** The outcome in one sentence, and the figures that a person asks first. @param {Store} store */
@@ -57,8 +76,8 @@ function outcome(store) {
   const earlier = earlierText(store);
   const where = run.steps.golden.length > 1 ? ` · step ${comparison.step}` : "";
   return [
-    earlier ? h("div.warning", { role: "status" }, earlier) : null,
-    h("div.verdict", { "data-outcome": run.outcome.name, "data-run": store.runs, role: "status" }, h("strong", null, run.outcome.name.replaceAll("_", " ")),
+    earlier ? h("div.warning", null, earlier) : null,
+    h("div.verdict", { "data-outcome": run.outcome.name, "data-run": store.runs }, h("strong", null, run.outcome.name.replaceAll("_", " ")),
       h("span", null, ` ${run.outcome.reason}`),
       run.outcome.detected_by.map((name) => [" ", h("span.chip", null, `detected by ${name.replaceAll("_", " ")}`)])),
     run.not_injected.map(({ fault, reason }) => h("div.warning", null, `${fault} not injected: ${reason}`)),
@@ -77,11 +96,6 @@ export function unrunText({ state, trace, plan, lost }) {
   if (!trace) return `When the step is traced, arm a fault and press Replay: ${compared}`;
   if (plan.faults.some((fault) => fault.enabled)) return `Press Replay: ${compared}`;
   return `${plan.faults.length ? "Switch on" : "Arm"} a fault and press Replay: ${compared}`;
-}
-
-/** What is shown as the norm of the gradients: what the optimizer finds. */
-export function gradientNorm({ clipped }) {
-  return clipped ? "gradient norm, clipped" : "gradient norm";
 }
 
 /** @param {number} total */

@@ -5,7 +5,7 @@ import { h, phaseTag } from "./dom.js";
 import { healthCell } from "./health.js";
 import { KIND, firstRow, isBranch } from "./layout.js";
 import { isMarked, siteText } from "./names.js";
-import { nodeText, typeText } from "./nodes.js";
+import { hoverText, nodeText, typeText } from "./nodes.js";
 import { clip, exact, plural, short } from "./numbers.js";
 import { heatText } from "./shown.js";
 
@@ -62,10 +62,13 @@ function rowElement(view, pane, shown, at) {
   const leaf = tree.kind[node] === KIND.site;
   const { name, detail } = nodeText(store, tree, node);
   const trace = store.trace;
+  const phase = uniform(tree, node, trace) ? trace.data.phases[trace.columns.phase[row]] : "";
+  const heat = heatWords(store, shown, node);
   const element = h(`div.row${tree.kind[node] < KIND.op ? ".wide" : ""}`, {
     "data-broken": shown.bad[node] > 0 || shown.broken?.[node] > 0,
     role: "row", id: `${pane.ids}-${node}`, "data-node": node, "aria-rowindex": at + 1,
     "aria-level": tree.depth[node] + 1, "aria-expanded": branch ? String(open) : undefined,
+    "aria-label": [name, detail, phase, leaf ? typeText(store, row) : "", heat].filter(Boolean).join(", "),
     "aria-selected": node === store.ui.node, "aria-current": tree.nodeOfRow[store.ui.row] === node ? "true" : undefined,
     onclick: () => {
       chooseNode(view, pane, node);
@@ -73,25 +76,28 @@ function rowElement(view, pane, shown, at) {
     },
     ondblclick: () => branch && toggle(view, node),
   },
-  h("span.name", { role: "gridcell", style: `--fi-depth:${tree.depth[node]}`, title: clip(`${name} ${detail}`, 400) },
-    h("span.twist", { onclick: (e) => { e.stopPropagation(); toggle(view, node); } }, branch ? (open ? "▾" : "▸") : ""),
+  h("span.name", { role: "gridcell", style: `--fi-depth:${tree.depth[node]}`, title: clip(hoverText(store, tree, node), 400) },
+    h("span.twist", { "aria-hidden": "true", onclick: (e) => { e.stopPropagation(); toggle(view, node); } }, branch ? (open ? "▾" : "▸") : ""),
     leaf ? armedBox(store, row) : null,
     tree.kind[node] >= KIND.call && isMarked(trace, row, "collective") ? collectiveMark() : null,
     h(`span.label.k${tree.kind[node]}`, null, labelParts(tree.kind[node], clip(name))),
     h("span.detail", null, clip(detail))),
-  h("span", { role: "gridcell" }, uniform(tree, node, trace) ? phaseTag(trace.data.phases[trace.columns.phase[row]]) : null),
+  h("span", { role: "gridcell" }, phase ? phaseTag(phase) : null),
   h("span.type.num", { role: "gridcell", title: leaf ? typeText(store, row) : undefined }, leaf ? typeText(store, row) : plural(shown.found[node], "site")),
   h("span.health", { role: "gridcell" }, healthCell(store, shown, node)),
   h("span", { role: "gridcell" }, heatCell(store, shown, node)));
   return element;
 }
 
-/** A name; of a call the number and the output apart, which are never cut: they tell calls apart.
+/** A name in two parts, of which the second tells a row from its neighbours: the number and the
+ * output of a call, which are never cut, and the last component of a path, which is cut last.
  * @param {number} kind @param {string} name */
 function labelParts(kind, name) {
-  const star = kind === KIND.call || kind === KIND.site ? name.lastIndexOf("*") : -1;
-  const end = star < 0 ? name.length : star;
-  return [h("span.stem", null, name.slice(0, end)), end < name.length ? h("span.call", null, name.slice(end)) : null];
+  const call = kind === KIND.call || kind === KIND.site;
+  const path = kind === KIND.module || kind === KIND.fold;
+  const at = call ? name.lastIndexOf("*") : path ? name.lastIndexOf(".") : -1;
+  return [at > 0 ? h("span.stem", null, name.slice(0, at)) : null,
+    h(call ? "span.call" : "span.tail", null, name.slice(Math.max(0, at)))];
 }
 
 /** Whether a node is in one phase only, as far as its kind tells. @param {Tree} tree @param {Trace} trace */
@@ -124,16 +130,25 @@ function armedBox(store, row) {
   }, mark);
 }
 
+/** What the heat column says of a node, in words. @param {Store} store */
+function heatWords(store, shown, node) {
+  const { heat } = store.ui;
+  if (heat === "error" && shown.changed?.[node] === 0) return "equal bit for bit";
+  if (!shown.heat || shown.heat.most[node] < 0) return "";
+  const broken = heat === "error" && shown.broken?.[node] > 0;
+  return `${heatText(heat)} ${broken ? "unknown" : short(shown.heat.most[node])}`;
+}
+
 /** The bar of the heat column, on a logarithmic scale. @param {Store} store */
 function heatCell(store, shown, node) {
   const { heat } = store.ui;
-  if (heat === "error" && shown.changed?.[node] === 0) return h("span.note", { title: "equal bit for bit" }, "=");
+  if (heat === "error" && shown.changed?.[node] === 0) return h("span.note", { title: "equal bit for bit", role: "img", "aria-label": heatWords(store, shown, node) }, "=");
   if (!shown.heat || shown.heat.most[node] < 0) return null;
   const value = shown.heat.most[node];
   const { low, high } = shown.heat;
   const share = value <= 0 ? 0 : high <= low ? 1 : Math.max(0.02, Math.log(value / low) / Math.log(high / low));
   const broken = heat === "error" && shown.broken?.[node] > 0;
-  return h("span.heat", { title: `${heatText(heat)} ${broken ? "unknown: there is none to what is not finite" : exact(value)}` },
+  return h("span.heat", { role: "img", "aria-label": heatWords(store, shown, node), title: `${heatText(heat)} ${broken ? "unknown: there is none to what is not finite" : exact(value)}` },
     h("span.bar", { style: `width:${(Math.min(1, share) * 100).toFixed(0)}%` }), h("span.heatnum", null, broken ? "–" : short(value)));
 }
 

@@ -2,6 +2,7 @@
 
 import { KIND, flatten, highest, tally } from "./layout.js";
 import { hintOf } from "./hints.js";
+import { isWhole } from "./numbers.js";
 import { parseQuery, search } from "./search.js";
 
 /** @import { Tree } from "./layout.js" */
@@ -14,6 +15,7 @@ const HEAT_TEXTS = { nan: "NaN", posinf: "+Inf", neginf: "−Inf", error: "relat
 /** What a person reads for a heat. @param {string} name */
 export const heatText = (name) => HEAT_TEXTS[name] ?? name;
 
+const SIZED = ["std", "norm", "max", "min", "mean"]; // statistics that are of the size of the values
 const NARROW = 1e-3; // the scale goes down to this share of the largest at least: near values have near bars
 
 /** The nodes that are open at first: the roots of modules and the files.
@@ -75,10 +77,11 @@ function heatOf(store, tree, mask) {
     : Number.isNaN(x) || (x < 0 && error) ? -1 : Math.abs(x)));
   let low = Infinity;
   let high = 0;
-  for (const x of sizes) {
+  sizes.forEach((x, row) => { // indices are of another size than values: they would flatten all others
+    if (SIZED.includes(name) && isWhole(store.dtypeOf(row))) return;
     if (x > 0 && x < low) low = x;
     if (x > high && x < Infinity) high = x;
-  }
+  });
   const least = high * (error ? 1e-12 : 1e-5);
   return { most: highest(tree, sizes, mask), low: Math.min(Math.max(low, least), high * NARROW), high };
 }

@@ -1,8 +1,8 @@
 /** Result, third tab: loss and norms over the replayed steps. */
 
 import { figure, figures, h, table } from "./dom.js";
-import { number, short } from "./numbers.js";
-import { draw, plot, twin } from "./plots.js";
+import { gradientNorm, number, short } from "./numbers.js";
+import { captioned, draw, plot, twin } from "./plots.js";
 
 /** @import { View } from "./dom.js" */
 
@@ -50,8 +50,8 @@ function crossesOf({ golden, faulty }, name, yaxis) {
 
 /** Training so far, in one place that is drawn again. @param {View} view */
 function livePlot(view, records) {
-  view.live ??= h("div.plot", { role: "figure", "aria-label": "training so far" });
-  draw(view, view.live, liveFigure(records));
+  view.live ??= captioned(h("div.plot", { role: "figure", "aria-label": "training so far" }));
+  draw(view, view.live.lastChild, liveFigure(records));
   return view.live;
 }
 
@@ -67,5 +67,5 @@ export function trainingPanel(view) {
   };
   const rows = records.golden.slice(0, 200).map((golden) => [String(golden.step),
     ...["loss", "gradient_norm", "parameter_norm"].map((name) => pair(golden[name], faulty.get(golden.step)?.[name]))]);
-  return [steps ? livePlot(view, steps) : [plot(view, "training"), twin(view, "training")], table(["step", "loss", "gradient norm", "parameter norm"], rows, "golden → faulty, by step")];
+  return [steps ? livePlot(view, steps) : [plot(view, "training"), twin(view, "training")], table(["step", "loss", run ? gradientNorm(run.comparison) : "gradient norm", "parameter norm"], rows, "golden → faulty, by step")];
 }

@@ -12,20 +12,22 @@ import { treeKey } from "./treekeys.js";
 export function treePane(view) {
   const { store } = view;
   const spacer = h("div.spacer");
-  const rows = h("div.rows");
+  const ids = freshId();
+  const rows = h("div.rows", { id: `${ids}-rows`, role: "rowgroup" });
   const grid = h("div.grid", {
-    role: "treegrid", tabindex: 0, "aria-label": "calls of the step",
+    role: "treegrid", tabindex: 0, "aria-label": "calls of the step", "aria-owns": `${ids}-heads ${ids}-rows`,
   }, spacer, rows);
   const heat = select(store.ui.heat, HEATS.map((name) => [name, heatText(name)]), (value) => {
     store.ui.heat = value;
     store.changed("tree");
   }, { "aria-label": "heat column", title: "what the bars show, on a logarithmic scale" });
   const depth = h("span.depth");
-  const heads = h("div.heads", null, h("span", null, "site", depth), h("span", null, "phase"),
-    h("span", null, "output"), h("span", { title: "NaN, infinities, zeros" }, "health"), heat);
+  const head = (props, ...children) => h("span", { role: "columnheader", ...props }, ...children);
+  const heads = h("div.heads", { role: "row", id: `${ids}-heads` }, head(null, "site", depth), head(null, "phase"),
+    head(null, "output"), head({ title: "NaN, infinities, zeros" }, "health"), head({ "aria-label": "heat" }, heat));
   const empty = h("div.empty", { role: "status" });
   const el = h("section.pane.tree", { "aria-label": "tree", "data-name": "tree" }, heads, grid, empty);
-  const pane = { grid, room: 400, rows, spacer, empty, heat, ids: freshId() };
+  const pane = { grid, room: 400, rows, spacer, empty, heat, ids };
   grid.addEventListener("scroll", () => paintRows(view, pane), { passive: true });
   grid.addEventListener("keydown", (event) => treeKey(view, pane, event));
   new ResizeObserver(() => {

@@ -37,8 +37,17 @@ function alertsOf(frame) {
 /** The last step of each site, and what was not read. */
 function lastStep(frame) {
   if (!frame.rows?.length) return [h("div.empty", null, "nothing was read yet: train the model")];
-  return [table(frame.header, frame.rows, "last step of each site"),
+  const rows = frame.rows.map(([site, phase, module, ...numbers], at) => {
+    const [name, path] = frame.names[at];
+    return [named(site, name), phase, named(module, path), ...numbers];
+  });
+  return [table(frame.header, rows, "last step of each site"),
     [...frame.unread, ...frame.notes].map((line) => h("div.note", null, line))];
+}
+
+/** A name that may have been cut, in full on hover. */
+function named(text, name) {
+  return h("span", { title: name }, text);
 }
 
 /** Draw a watch into an element. @param {any} model @param {HTMLElement} el */

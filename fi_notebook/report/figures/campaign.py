@@ -35,8 +35,17 @@ __all__ = ["heat_map", "losses", "outcomes", "timeline"]
 
 Columns = Mapping[str, np.ndarray]
 
-_PATTERNS = {"masked_tolerance": "/", "inactive": ".", "nan_delayed": "\\", "crash": "x"}
+_PATTERNS = {
+    "masked_tolerance": "/",
+    "inactive": ".",
+    "nan_immediate": "+",
+    "nan_delayed": "\\",
+    "crash": "x",
+}
 """What tells outcomes apart where colours do not."""
+
+_FEW = 5
+"""Of fewer injections a share tells little; its cell is pale."""
 
 
 def heat_map(columns: Columns, *, dark: bool = False) -> go.Figure:
@@ -53,9 +62,11 @@ def heat_map(columns: Columns, *, dark: bool = False) -> go.Figure:
     np.add.at(harm, (rows, columns["bit"][kept]), _harm(columns)[kept])
     with np.errstate(invalid="ignore"):
         share = harm / made
-    figure = go.Figure(
-        go.Heatmap(
-            z=share,
+    figure = go.Figure()
+    for mine, opacity in ((made >= _FEW, 1.0), (made < _FEW, 0.5)):
+        figure.add_heatmap(
+            z=np.where(mine, share, np.nan),
+            opacity=opacity,
             x=bits,
             y=[short(layer) for layer in layers],
             customdata=np.stack([harm, made], axis=-1),
@@ -68,15 +79,15 @@ def heat_map(columns: Columns, *, dark: bool = False) -> go.Figure:
             zmax=1,
             colorscale=FAULTY_SCALE,
             colorbar={"tickformat": ".0%", "thickness": 10},
+            showscale=opacity == 1.0 or bool((made < _FEW).all()),
             xgap=1,
             ygap=1,
         )
-    )
     set_title(
         figure,
         "Harm by layer and bit",
         f"{counted(int(made.sum()), 'injection')}{DOT}bit 0 is the least significant{DOT}"
-        "empty where none was made",
+        f"empty where none was made, pale where fewer than {_FEW} were",
         dark=dark,
     )
     figure.update_xaxes(title="bit")
@@ -92,6 +103,8 @@ def outcomes(columns: Columns, by: str = "layer", *, dark: bool = False) -> go.F
         return message("Outcomes", "nothing was injected", dark=dark)
     order = np.argsort(columns["order"][kept], kind="stable")
     groups = list(dict.fromkeys(columns[by][kept][order]))
+    if columns[by].dtype.kind in "iu":
+        groups.sort()
     counts = [int((columns[by][kept] == group).sum()) for group in groups]
     weights = columns.get("weight", np.ones(len(kept)))
     worth = [float(weights[kept & (columns[by] == group)].sum()) for group in groups]
@@ -117,7 +130,9 @@ def outcomes(columns: Columns, by: str = "layer", *, dark: bool = False) -> go.F
             hovertemplate=f"%{{y}}<br>{plain(spoken(name))} %{{x:.1%}}<extra></extra>",
         )
     height = 240 + 26 * max(4, len(groups))
-    figure.update_layout(barmode="stack", height=height, legend=LEGEND_UNDER)
+    figure.update_layout(
+        barmode="stack", height=height, legend=LEGEND_UNDER | {"traceorder": "normal"}
+    )
     set_title(
         figure,
         f"Outcomes by {plain(by)}",
@@ -164,7 +179,7 @@ def timeline(columns: Columns, *, dark: bool = False) -> go.Figure:
         f"{counted(len(places), 'site')} in execution order{DOT}share of injections that do harm",
         dark=dark,
     )
-    figure.update_layout(legend=LEGEND_UNDER)
+    figure.update_layout(legend=LEGEND_UNDER, height=380)
     figure.update_xaxes(title="site, in execution order")
     figure.update_yaxes(tickformat=".0%", range=[0, 1.02])
     return figure

@@ -135,6 +135,7 @@ def _axis(quiet: str, line: str) -> dict[str, Any]:
         "linecolor": quiet,
         "tickcolor": line,
         "zeroline": False,
+        "exponentformat": "e",
         "ticks": "outside",
         "ticklen": 4,
         "tickfont": {"color": quiet, "size": 11},

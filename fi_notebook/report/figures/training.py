@@ -87,7 +87,7 @@ def _whole_ticks(steps: Sequence[int]) -> dict[str, int]:
 def _subtitle(run: Run, struck: Sequence[int]) -> str:
     said = [f"{among(len(run.faulty), len(run.golden), 'step')} made"]
     if struck:
-        said.append(f"dotted: a fault struck (first in step {struck[0]})")
+        said.append(f"upright lines: a fault struck (first in step {struck[0]})")
     if len(struck) > 20:
         said.append(f"the first 20 of {len(struck):,} such steps marked")
     return DOT.join(said)
@@ -100,7 +100,7 @@ def _quantities(run: Run) -> list[_Quantity]:
     rows = [
         _Quantity("loss", lambda record: record.loss, "loss"),
         _Quantity(
-            "gradient norm<br>(after clipping)" if clipped else "gradient norm",
+            "gradient norm,<br>clipped" if clipped else "gradient norm",
             lambda record: record.gradient_norm,
             "gradient_norm",
         ),

@@ -34,6 +34,7 @@ from fi_notebook.report.figures.look import (
     set_title,
     short,
 )
+from fi_notebook.report.names import told_apart
 from fi_notebook.report.numbers import number
 
 __all__ = ["MOST_ROWS", "bands_of", "rows_of", "watched", "watched_points", "watched_words"]
@@ -78,9 +79,11 @@ def watched(
         cols=1,
         shared_xaxes=True,
         vertical_spacing=0.3 / len(names) if len(names) > 1 else 0,
-        subplot_titles=[_name(name, run, golden) for name in names],
+        subplot_titles=list(_titles(names, run, golden)),
     )
     figure.update_annotations(x=0, xanchor="left", font={"size": 12}, yshift=2)
+    for annotation, name in zip(figure.layout.annotations, names, strict=True):
+        annotation.hovertext = plain(name)
     traces = [list(_traces(bands[name], run.name, len(golden), n)) for n, name in enumerate(names)]
     for n, made in enumerate(traces, start=1):
         figure.add_traces(made, rows=[n] * len(made), cols=[1] * len(made))
@@ -90,6 +93,7 @@ def watched(
     figure.update_xaxes(title_text="step", tickformat="d", row=len(names), col=1)
     for n, name in enumerate(names, start=1):
         figure.update_yaxes(row=n, col=1, **_axis(run.series.get(name), bands[name], statistic))
+    figure.update_yaxes(title_text=plain(statistic))
     figure.update_layout(height=_HEAD + 58 + _ROW * len(names), hovermode="x unified")
     set_title(figure, title, watched_words(run, golden), dark=dark)
     figure.update_layout(margin={"b": 66}, legend=LEGEND_BELOW)
@@ -171,11 +175,18 @@ def _plain(values: np.ndarray) -> list[float | None]:
     return [value if np.isfinite(value) else None for value in values.tolist()]
 
 
-def _name(name: str, run: WatchedRun, golden: Sequence[WatchedRun]) -> str:
-    site = next(one.series[name].site for one in (run, *golden) if name in one.series)
-    where = [short(site.phase)] if site.phase else []
-    where += [f"module {short(site.module)}"] if site.module else []
-    return DOT.join([f"<b>{short(name)}</b>", *where])
+def _titles(names: Sequence[str], run: WatchedRun, golden: Sequence[WatchedRun]) -> Iterator[str]:
+    """Site, phase and module of each row; the name of a stored tensor has its module in it."""
+    sites = [
+        next(one.series[name].site for one in (run, *golden) if name in one.series)
+        for name in names
+    ]
+    modules = told_apart([site.module for site in sites], 28)
+    for whole, name, site, module in zip(names, told_apart(names, 40), sites, modules, strict=True):
+        where = [short(site.phase)] if site.phase else []
+        if site.module and f":{site.module}." not in whole:
+            where.append(f"module {plain(module)}")
+        yield DOT.join([f"<b>{plain(name)}</b>", *where])
 
 
 def _axis(series: Series | None, band: Band, statistic: str) -> dict[str, Any]:
