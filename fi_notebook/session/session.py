@@ -26,6 +26,7 @@ from torch import nn
 from torch.optim import Optimizer
 
 from fi_notebook.analysis.tolerance import DEFAULT, Tolerance
+from fi_notebook.core.listeners import added
 from fi_notebook.core.run import Run
 from fi_notebook.core.site import Site
 from fi_notebook.core.trace import Trace
@@ -260,10 +261,13 @@ class Session(Planned):
 
         Args:
             listener: Called with the event's name and what belongs to it, in the thread of the
-                run.
+                run; one that raises is logged, and the run goes on.
 
         Returns:
             What ends it.
+
+        Raises:
+            TypeError: It cannot be called.
         """
         return self._events.subscribe(listener)
 
@@ -276,9 +280,7 @@ class Session(Planned):
         Returns:
             What ends it.
         """
-        readers = self._stage.setup.readers
-        readers.append(make)
-        return lambda: readers.remove(make) if make in readers else None
+        return added(self._stage.setup.readers, make)
 
     def cancel(self) -> None:
         """Stop the running trace or replay, from any thread; everything is put back."""

@@ -546,3 +546,18 @@ def test_a_slice_and_its_replay_name_the_same_gradient() -> None:
         (mine,), (theirs,) = (named.findall(each) for each in (row.reason, run.outcome.reason))
         assert mine == theirs
         assert mine not in {"conv1.bias", "conv2.bias"}
+
+
+def test_a_listener_that_raises_does_not_end_a_campaign(caplog: pytest.LogCaptureFixture) -> None:
+    """All 20 injections are made, and it is not running any more; the log has the error."""
+    campaign = Campaign.of_sites(sessions.inference(), "relu", n=20, seed=1)
+
+    def broken() -> None:
+        raise RuntimeError("no")
+
+    campaign.subscribe(broken)
+    assert len(campaign.run(chunk=10)) == 20
+    assert not campaign.running
+    assert "broken failed" in caplog.text
+    with pytest.raises(TypeError, match="listener is None; expected a callable"):
+        campaign.subscribe(None)  # type: ignore[arg-type]
