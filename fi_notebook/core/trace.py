@@ -131,7 +131,7 @@ class Tables:
     sources: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Trace:
     """One step, as it was run: calls, sites, statistics and what led to what.
 

@@ -58,7 +58,7 @@ class Base(NamedTuple):
     start: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Kept:
     """What is kept of one tensor.
 

@@ -28,7 +28,7 @@ from fi_notebook.session.stage import Stage
 __all__ = ["GoldenRun", "check_ran", "record_golden", "settings"]
 
 
-@dataclass
+@dataclass(eq=False)
 class GoldenRun:
     """One golden run and what is needed to run again from where it began.
 
