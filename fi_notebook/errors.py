@@ -79,7 +79,14 @@ def _outside(traceback: TracebackType | None) -> TracebackType | None:
 
 
 def short(value: object) -> str:
-    """What was given, as Python writes it; of what is very long the beginning and the end."""
+    """What was given, as Python writes it; of what is very long the beginning and the end.
+
+    Args:
+        value: What was given.
+
+    Returns:
+        Its text; of what cannot be written, the type.
+    """
     try:
         text = repr(value)
     except Exception:  # a repr may raise anything, as that of a very large number does  # noqa: BLE001

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -51,6 +53,13 @@ def test_what_was_given_is_repeated_in_part_where_it_is_long() -> None:
     with pytest.raises(errors.FaultError) as caught:
         Steps.parse("1," * 100_000)
     assert len(str(caught.value)) < 400
+
+
+def test_the_errors_are_there_from_the_start() -> None:
+    """Without any other name having been used, as in ``except fi.errors.FiError``."""
+    code = "import fi_notebook as fi; print(fi.errors.FiError.__name__)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "FiError"
 
 
 def test_every_error_is_one_of_ours_and_most_are_value_errors() -> None:
