@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from fi_notebook.core.formats import field_words
+from fi_notebook.core.frozen import frozen
 from fi_notebook.core.site import Site, Target
 from fi_notebook.core.steps import Steps
 from fi_notebook.core.words import counted
@@ -74,6 +75,8 @@ class Anchor:
 class Fault:
     """One fault: site pattern, fault model, elements, trigger and seed.
 
+    Parameters and elements are copies of what was given, and nobody can change them.
+
     Attributes:
         id: Name within its plan; part of what seeds the fault's randomness.
         target: Which calls and outputs.
@@ -117,6 +120,11 @@ class Fault:
     anchor: Anchor | None = None
     enabled: bool = True
     dtype: str = field(default="", compare=False)
+
+    def __post_init__(self) -> None:
+        """Hold parameters and elements apart from what the caller holds, and from changes."""
+        for name in ("parameters", "elements"):
+            object.__setattr__(self, name, frozen(getattr(self, name)))
 
     def __str__(self) -> str:
         """One line: ``f1: bitflip(bit=31 (sign)) on element [0, 3] of relu*2:0, step 0``."""
