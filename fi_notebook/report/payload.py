@@ -21,10 +21,10 @@ from typing import Any
 import numpy as np
 
 from fi_notebook.analysis.clipping import clips_gradients
+from fi_notebook.core.chosen import chosen_rows
 from fi_notebook.core.fault import Fault, FaultPlan
 from fi_notebook.core.injection import ElementChange, Injection
-from fi_notebook.core.lookup import find_rows, line_stacks
-from fi_notebook.core.match import CodeFilter
+from fi_notebook.core.lookup import line_stacks
 from fi_notebook.core.run import EFFECTS, Comparison, Difference, Run, StepRecord
 from fi_notebook.core.site import PHASES, Site
 from fi_notebook.core.trace import FLAGS, Trace
@@ -212,19 +212,13 @@ def plan_payload(plan: FaultPlan, trace: Trace | None = None) -> list[dict[str, 
 
 
 def _rows(fault: Fault, trace: Trace | None) -> list[int]:
-    if trace is None or fault.modules == ():
+    if trace is None:
         return []
     try:
-        rows = find_rows(
-            trace,
-            fault.target,
-            modules=fault.modules,
-            phases=fault.phases or None,
-            code=tuple(map(CodeFilter.parse, fault.code)),
-        )
-    except FiError:  # a plan of another model: it marks nothing here
+        rows: list[int] = chosen_rows(fault, trace)[:_MOST_ROWS].tolist()
+    except FiError:  # a plan that no session has checked: it marks nothing here
         return []
-    return [int(row) for row in rows[:_MOST_ROWS]]
+    return rows
 
 
 def run_payload(run: Run) -> tuple[dict[str, Any], Columns]:
