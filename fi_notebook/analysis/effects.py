@@ -26,6 +26,7 @@ import numpy as np
 from fi_notebook.core.run import EFFECTS
 from fi_notebook.core.trace import Trace
 from fi_notebook.core.valueless import MADE_LIKE
+from fi_notebook.errors import ArgumentError
 
 __all__ = [
     "NONFINITE",
@@ -81,10 +82,10 @@ def assign_effects(
         One index into `EFFECTS` per row.
 
     Raises:
-        ValueError: ``growth`` is below 1.
+        ArgumentError: ``growth`` is below 1.
     """
     if not growth >= 1:
-        raise ValueError(f"growth is {growth!r}; expected a factor of at least 1, such as 2.0")
+        raise ArgumentError(f"growth is {growth!r}; expected a factor of at least 1, such as 2.0")
     made = columns["faulty"] >= 0
     rows = columns["faulty"][made]
     differs = ~columns["equal"][made]

@@ -76,7 +76,7 @@ class Counted:
             One rate for each group and outcome.
 
         Raises:
-            ValueError: They cannot be grouped by this.
+            ArgumentError: They cannot be grouped by this.
         """
         return self.results.rates(by, confidence)
 

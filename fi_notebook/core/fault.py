@@ -18,7 +18,7 @@ from fi_notebook.core.frozen import frozen
 from fi_notebook.core.site import Site, Target
 from fi_notebook.core.steps import Steps
 from fi_notebook.core.words import counted
-from fi_notebook.errors import FaultError
+from fi_notebook.errors import FaultError, NoSuchFaultError, did_you_mean, short
 
 __all__ = [
     "EVERY_STEP",
@@ -268,13 +268,19 @@ class FaultPlan:
         return len(self.faults)
 
     def __getitem__(self, key: int | str) -> Fault:
-        """A fault by position or by id."""
+        """A fault by position or by id.
+
+        Raises:
+            NoSuchFaultError: The plan holds no fault of this id; names the nearest. It is a
+                `FaultError` and a `KeyError`.
+        """
         if isinstance(key, int):
             return self.faults[key]
         for fault in self.faults:
             if fault.id == key:
                 return fault
-        raise KeyError(key)
+        ids = [fault.id for fault in self.faults]
+        raise NoSuchFaultError(f"the plan holds no fault {short(key)}{did_you_mean(str(key), ids)}")
 
     def with_fault(self, fault: Fault) -> FaultPlan:
         """The plan with the fault added at the end, or in place of its namesake.

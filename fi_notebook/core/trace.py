@@ -295,7 +295,7 @@ class Trace:
             The root; ``print`` shows it.
 
         Raises:
-            ValueError: ``by`` is none of these.
+            ArgumentError: ``by`` is none of these.
         """
         from fi_notebook.core.tree import build_tree
 

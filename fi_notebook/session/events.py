@@ -22,7 +22,7 @@ from fi_notebook.core.listeners import Listeners
 from fi_notebook.core.site import PHASES
 from fi_notebook.engine.intercept import Call
 from fi_notebook.engine.interrupts import Interrupts
-from fi_notebook.errors import SessionError
+from fi_notebook.errors import SessionCancelled
 
 __all__ = ["Cancelled", "Events", "Listener", "Progress", "SessionCancelled"]
 
@@ -30,10 +30,6 @@ Listener = Callable[[str, Mapping[str, Any]], None]
 
 PERIOD = 0.1
 """Seconds between two progress events."""
-
-
-class SessionCancelled(SessionError):
-    """A trace or replay was stopped; everything is as it was before."""
 
 
 class Cancelled(BaseException):

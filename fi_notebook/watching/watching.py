@@ -31,7 +31,7 @@ from fi_notebook.core.watched import DRAWN, Alert, WatchedRun
 from fi_notebook.core.whole import check_whole
 from fi_notebook.engine.arguments import optimizers_of
 from fi_notebook.engine.reading import Choice, Reading
-from fi_notebook.errors import SiteError
+from fi_notebook.errors import SessionError, SiteError
 from fi_notebook.watching.recording import Recordings
 from fi_notebook.watching.training import Training
 
@@ -67,7 +67,7 @@ class Watching:
         SiteError: A site that cannot be read, or a module or stored tensor that does not
             exist; names the nearest.
         TypeError: The model is no module, an optimizer or a golden run none.
-        ValueError: A number that cannot be.
+        ArgumentError: A number that cannot be.
     """
 
     def __init__(
@@ -195,11 +195,11 @@ class Watching:
         Asked several times, the golden runs make a band.
 
         Raises:
-            SiteError: Nothing was recorded yet.
+            SessionError: Nothing was recorded yet.
         """
         self._training.restart()
         if not self._recordings.current(1).series:
-            raise SiteError("nothing was recorded yet; train first, then keep it as golden")
+            raise SessionError("nothing was recorded yet; train first, then keep it as golden")
         kept = self._recordings.keep_as_golden()
         self._listeners.tell()
         return kept

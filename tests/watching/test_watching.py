@@ -17,7 +17,7 @@ from torch.utils.flop_counter import FlopCounterMode
 import fi_notebook as fi
 from fi_notebook.core.stats import STATISTICS
 from fi_notebook.engine.reading import MOST_SITES
-from fi_notebook.errors import SiteError
+from fi_notebook.errors import SessionError, SiteError
 from fi_notebook.watching import Watching
 from tests import models
 
@@ -310,7 +310,7 @@ class TestGolden:
         """It says what to do first."""
         with (
             Watching(models.mlp(seed=1).model, "relu") as watch,
-            pytest.raises(SiteError, match="train first"),
+            pytest.raises(SessionError, match="train first"),
         ):
             watch.keep_as_golden()
 
