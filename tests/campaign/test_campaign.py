@@ -27,6 +27,7 @@ from fi_notebook.cli import main
 from fi_notebook.core.run import OUTCOMES
 from fi_notebook.core.words import spoken
 from fi_notebook.errors import SessionError
+from fi_notebook.report.campaign_figures import campaign_figures
 from fi_notebook.session import Session
 from tests import models
 from tests.campaign import sessions
@@ -299,6 +300,21 @@ def test_figures_and_report_are_made(small: Campaign, tmp_path: Path) -> None:
     assert text.count("<script") == 3
     assert "src=" not in text.split("<script>")[0]
     assert "masked exact" in text
+
+
+def test_a_picture_that_fails_takes_no_other_with_it(
+    small: Campaign, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The heat map says why in its text; the bars are there."""
+
+    def broken(_columns: object) -> None:
+        raise RuntimeError("no ink")
+
+    monkeypatch.setattr("fi_notebook.report.figures.campaign.heat_map", broken)
+    figures, texts = campaign_figures(small.results.columns())
+    assert "harm" not in figures
+    assert texts["harm"] == "the figure could not be drawn: no ink"
+    assert "outcomes" in figures
 
 
 def test_a_campaign_comes_from_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
