@@ -17,7 +17,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fi_notebook import faults
+    from fi_notebook import errors, faults
     from fi_notebook.analysis import detectors
     from fi_notebook.analysis.compare import compare
     from fi_notebook.analysis.tolerance import Tolerance
@@ -49,7 +49,11 @@ _HOMES = {
     "watch": "fi_notebook.ui.watch",
 }
 
-_ROOMS = {"detectors": "fi_notebook.analysis.detectors", "faults": "fi_notebook.faults"}
+_ROOMS = {
+    "detectors": "fi_notebook.analysis.detectors",
+    "errors": "fi_notebook.errors",
+    "faults": "fi_notebook.faults",
+}
 
 __all__ = [
     "Campaign",
@@ -64,6 +68,7 @@ __all__ = [
     "compare",
     "detectors",
     "doctor",
+    "errors",
     "faults",
     "load_ipython_extension",
     "unload_ipython_extension",

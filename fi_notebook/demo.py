@@ -51,7 +51,7 @@ class DigitsNet(nn.Module):
         return scores
 
 
-@dataclass
+@dataclass(eq=False)
 class Demo:
     """Model, optimizer, one batch, and the step over them.
 

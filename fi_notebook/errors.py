@@ -7,6 +7,9 @@ Every message says what was given, what was expected and what to do next::
 All errors derive from `FiError`; those about a value that a person typed are
 `ValueError`s as well, so that generic callers can catch them. In a notebook their
 tracebacks show a person's own frames alone.
+
+Limits: an argument of another type is Python's own `TypeError`, a tensor that was not
+kept a `LookupError`, a file that cannot be read or written an `OSError`.
 """
 
 from __future__ import annotations
@@ -19,9 +22,17 @@ from pathlib import Path
 from types import TracebackType
 
 __all__ = [
+    "ArgumentError",
+    "CampaignError",
     "FaultError",
+    "FaultWarning",
     "FiError",
+    "JournalError",
+    "MessageError",
+    "NoSuchFaultError",
     "PlanError",
+    "SessionArgumentError",
+    "SessionCancelled",
     "SessionError",
     "SiteError",
     "TraceError",
@@ -48,12 +59,22 @@ class FiError(Exception):
         return lines
 
 
+class ArgumentError(FiError, ValueError):
+    """A number or a word that a function cannot be given."""
+
+
 class SiteError(FiError, ValueError):
     """A site, target, module or source line that cannot be parsed or found."""
 
 
 class FaultError(FiError, ValueError):
     """A fault model, parameter, element selection or detector that can never be."""
+
+
+class NoSuchFaultError(FaultError, KeyError):
+    """A fault that a plan does not hold; names the nearest."""
+
+    __str__ = Exception.__str__  # a KeyError shows the text as Python writes it
 
 
 class PlanError(FiError, ValueError):
@@ -65,7 +86,31 @@ class TraceError(FiError, ValueError):
 
 
 class SessionError(FiError, RuntimeError):
-    """A session that cannot do what was asked in the state it is in."""
+    """A session or a watch that cannot do what was asked in the state it is in."""
+
+
+class SessionArgumentError(SessionError, ArgumentError):
+    """A number, memory or ``evaluate`` that a session cannot be given."""
+
+
+class SessionCancelled(SessionError):  # noqa: N818 - no fault of anybody
+    """A trace or replay was stopped; everything is as it was before."""
+
+
+class CampaignError(FiError, ValueError):
+    """A campaign that cannot be: no site, no fault, no importable session."""
+
+
+class JournalError(FiError, ValueError):
+    """A file that is no journal of this campaign, or a journal without such a row."""
+
+
+class MessageError(FiError, ValueError):
+    """A message from the page that is not understood."""
+
+
+class FaultWarning(UserWarning):
+    """A fault was armed that the golden run gives no occasion to fire."""
 
 
 def _outside(traceback: TracebackType | None) -> TracebackType | None:
@@ -79,7 +124,14 @@ def _outside(traceback: TracebackType | None) -> TracebackType | None:
 
 
 def short(value: object) -> str:
-    """What was given, as Python writes it; of what is very long the beginning and the end."""
+    """What was given, as Python writes it; of what is very long the beginning and the end.
+
+    Args:
+        value: What was given.
+
+    Returns:
+        Its text; of what cannot be written, the type.
+    """
     try:
         text = repr(value)
     except Exception:  # a repr may raise anything, as that of a very large number does  # noqa: BLE001

@@ -57,6 +57,8 @@ def _sections(value: Any) -> dict[str, str]:
 
 
 def _parameters(value: Any) -> list[str]:
+    if inspect.isclass(value) and issubclass(value, Exception):
+        return []  # a message, as of every exception
     names = list(inspect.signature(value).parameters)
     return [name for name in names if name not in ("self", "cls")]
 

@@ -1,16 +1,21 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+import fi_notebook as fi
 from fi_notebook import errors
 from fi_notebook.core.site import Target
 from fi_notebook.core.steps import Steps
 from fi_notebook.errors import FiError, did_you_mean, short
+from tests import models
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -51,6 +56,59 @@ def test_what_was_given_is_repeated_in_part_where_it_is_long() -> None:
     with pytest.raises(errors.FaultError) as caught:
         Steps.parse("1," * 100_000)
     assert len(str(caught.value)) < 400
+
+
+def test_the_errors_are_there_from_the_start() -> None:
+    """Without any other name having been used, as in ``except fi.errors.FiError``."""
+    code = "import fi_notebook as fi; print(fi.errors.FiError.__name__)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "FiError"
+
+
+CALLS: dict[str, Callable[[fi.Session], object]] = {
+    "no tree by 'x'; expected one of 'module', 'source', 'op'": lambda s: s.trace().tree("x"),
+    "no phase 'x'; expected one of": lambda s: s.trace().find(phase="x"),
+    "no module 'layr'": lambda s: s.trace().find(module="layr"),
+    "tolerance is -1; expected": lambda s: fi.compare(s.trace(), s.trace(), tolerance=-1),
+    "growth is 0.5; expected": lambda s: fi.compare(s.trace(), s.trace(), growth=0.5),
+    "spike is -1; expected a number from 0": lambda _: fi.Tolerance(spike=-1),
+    "no place 'x' for NaN": lambda _: fi.Tolerance(nonfinite=("x",)),
+    "steps is 0; expected": lambda s: s.replay(steps=0),
+    "evaluate is 5; expected": lambda s: s.replay(evaluate=5),  # type: ignore[arg-type]
+    "steps is -1; expected": lambda s: s.trials(steps=-1),
+    "memory is -1; expected": lambda s: fi.Session(s.replay, model=s.model, memory=-1),
+    "start_step is -1; expected": lambda s: fi.watch(s.model, "relu", start_step=-1),
+    "micro_batch_per_step is 0": lambda s: fi.watch(s.model, "relu", micro_batch_per_step=0),
+    "start_step is -2; expected": lambda s: fi.Injector(s.plan, model=s.model, start_step=-2),
+    "rank is -1; expected": lambda s: fi.Injector(s.plan, model=s.model, rank=-1),
+    "verbosity is 'x'": lambda s: fi.Injector(s.plan, model=s.model, verbosity="x"),
+    "n is 0; expected": lambda s: fi.Campaign.of_sites(s, "relu", n=0),
+    "nothing is grouped by 'x'": lambda s: fi.Campaign.of_sites(s, "relu", n=1).rates("x"),
+    "the plan holds no fault 'f2'; expected one of 'f1'": lambda s: s.plan["f2"],
+    "the plan holds no fault 'f3'; expected one of 'f1'": lambda s: s.disarm("f3"),
+    "the plan holds no fault 'f4'; expected one of": lambda s: s.set_enabled("f4", False),
+    "the plan holds no fault 'f5'; expected one of": lambda s: s.figures.tensor_diff("f5"),
+    "no fault model 'x'": lambda s: s.arm("relu", "x"),
+    "probability is 2; expected": lambda s: s.arm("relu", "zero", probability=2),
+    "the plan: version: missing": lambda _: fi.FaultPlan.load({"faults": []}),
+}
+"""Calls that give a value that cannot be, by what they are told."""
+
+
+@pytest.mark.parametrize("said", CALLS)
+def test_a_value_that_cannot_be_is_an_error_of_ours_and_a_value_error(said: str) -> None:
+    """Whichever public function it was given to; those of a session are `SessionError`s too."""
+    case = models.mlp()
+    session = fi.Session(case.step, model=case.model, optimizer=case.optimizer)
+    session.arm("relu", "zero")
+    if "f5" in said:
+        session.replay()
+    with pytest.raises(FiError, match=re.escape(said)) as caught:
+        CALLS[said](session)
+    assert isinstance(caught.value, ValueError)
+    ours = re.match("steps|evaluate|memory", said) is not None
+    assert isinstance(caught.value, errors.SessionError) == ours
+    assert isinstance(caught.value, KeyError) == ("holds no fault" in said)
 
 
 def test_every_error_is_one_of_ours_and_most_are_value_errors() -> None:

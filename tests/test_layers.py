@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import importlib
 import inspect
+import re
 import statistics
 import subprocess
 import sys
@@ -157,6 +159,20 @@ def test_every_module_imports(path: Path) -> None:
     """Every module can be imported."""
     dotted = ".".join(path.relative_to(ROOT).with_suffix("").parts)
     importlib.import_module(dotted.removesuffix(".__init__"))
+
+
+@pytest.mark.parametrize("path", FILES, ids=_name)
+def test_records_that_hold_arrays_are_themselves_alone(path: Path) -> None:
+    """They are not compared field by field: of arrays, that has no truth value."""
+    dotted = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+    module = importlib.import_module(dotted)
+    for record in vars(module).values():
+        if not isinstance(record, type) or record.__module__ != dotted:
+            continue
+        if dataclasses.is_dataclass(record) and "__eq__" in vars(record):
+            types = [str(field.type) for field in dataclasses.fields(record) if field.compare]
+            held = [each for each in types if not each.startswith("Callable")]
+            assert not re.findall(r"\b(?:ndarray|Tensor)\b", " ".join(held)), record
 
 
 def test_importing_the_package_loads_nothing_heavy() -> None:

@@ -32,7 +32,7 @@ from fi_notebook.core.trace import Tables, Trace
 __all__ = ["Alignment", "align", "describe"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Alignment:
     """Which row of one trace is which row of the other.
 

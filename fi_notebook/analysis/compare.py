@@ -38,7 +38,7 @@ from fi_notebook.core.run import (
     Difference,
 )
 from fi_notebook.core.trace import Trace
-from fi_notebook.errors import did_you_mean
+from fi_notebook.errors import ArgumentError, did_you_mean
 
 __all__ = ["build", "compare"]
 
@@ -77,11 +77,11 @@ def compare(
 
     Raises:
         TypeError: One is neither a trace nor a path.
-        ValueError: The tolerance is negative or NaN.
+        ArgumentError: The tolerance is negative or NaN.
         TraceError: A file is no trace.
     """
     if not tolerance >= 0:
-        raise ValueError(f"tolerance is {tolerance!r}; expected a number from 0, such as 0.01")
+        raise ArgumentError(f"tolerance is {tolerance!r}; expected a number from 0, such as 0.01")
     a, b = (_trace(given) for given in (golden, faulty))
     found = build(
         a,
@@ -177,7 +177,7 @@ def build(
             is not known, and then incidental calls that differ are not told apart.
 
     Raises:
-        ValueError: A measure has an unknown name or another length than the trace.
+        ArgumentError: A measure has an unknown name or another length than the trace.
     """
     _check(measures, len(faulty))
     known = [np.asarray(measures[name]) for name in ("equal", "changed") if name in measures]
@@ -212,9 +212,9 @@ def build(
 def _check(measures: Mapping[str, np.ndarray], sites: int) -> None:
     for name, values in measures.items():
         if name not in _MEASURES:
-            raise ValueError(f"no measure {name!r}{did_you_mean(name, _MEASURES)}")
+            raise ArgumentError(f"no measure {name!r}{did_you_mean(name, _MEASURES)}")
         if len(values) != sites:
-            raise ValueError(
+            raise ArgumentError(
                 f"the measure {name!r} has {len(values)} entries; "
                 f"expected one per site of the faulty trace, {sites}"
             )

@@ -23,7 +23,7 @@ from fi_notebook.core.run import StepRecord
 __all__ = ["Course", "follow", "pairs", "relative"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Course:
     """The excess of the faulty loss over the golden one, step by step.
 

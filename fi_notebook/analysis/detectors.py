@@ -32,6 +32,7 @@ import numpy as np
 from fi_notebook.core.detection import Alarm, Bound, Detection
 from fi_notebook.core.run import Comparison, StepRecord
 from fi_notebook.core.site import PHASES
+from fi_notebook.core.stats import nonfinite_count
 from fi_notebook.core.trace import Trace
 from fi_notebook.errors import FaultError, did_you_mean
 
@@ -48,7 +49,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Observed:
     """One run as a detector sees it.
 
@@ -216,10 +217,9 @@ def _alarm_at(observed: Observed, row: int, value: float, threshold: float) -> A
 def nan_guard(observed: Observed) -> Iterable[Alarm]:
     """Alarms at the first call of the step, and in every step, with NaN or Inf."""
     columns = observed.trace.site_columns
-    bad = [np.maximum(columns[name], 0) for name in ("nan", "posinf", "neginf")]
-    rows = np.flatnonzero(np.sum(bad, axis=0))
+    rows = np.flatnonzero(nonfinite_count(columns))
     if len(rows):
-        value = float("nan") if bad[0][rows[0]] else float("inf")
+        value = float("nan") if columns["nan"][rows[0]] > 0 else float("inf")
         yield _alarm_at(observed, int(rows[0]), value, float("nan"))
     for record in observed.steps:
         values = [record.loss, record.gradient_norm, record.parameter_norm]

@@ -24,8 +24,10 @@ from __future__ import annotations
 import numpy as np
 
 from fi_notebook.core.run import EFFECTS
+from fi_notebook.core.stats import nonfinite_count
 from fi_notebook.core.trace import Trace
 from fi_notebook.core.valueless import MADE_LIKE
+from fi_notebook.errors import ArgumentError
 
 __all__ = [
     "NONFINITE",
@@ -81,10 +83,10 @@ def assign_effects(
         One index into `EFFECTS` per row.
 
     Raises:
-        ValueError: ``growth`` is below 1.
+        ArgumentError: ``growth`` is below 1.
     """
     if not growth >= 1:
-        raise ValueError(f"growth is {growth!r}; expected a factor of at least 1, such as 2.0")
+        raise ArgumentError(f"growth is {growth!r}; expected a factor of at least 1, such as 2.0")
     made = columns["faulty"] >= 0
     rows = columns["faulty"][made]
     differs = ~columns["equal"][made]
@@ -181,15 +183,16 @@ def nonfinite(trace: Trace) -> np.ndarray:
     """Tell the calls that produce NaN or Inf from those that pass them on.
 
     Args:
-        trace: Any trace; sites whose statistics were not taken count as finite.
+        trace: Any trace; sites whose statistics were not taken count as finite, and absorb nothing.
 
     Returns:
         One index into `NONFINITE` per site row.
     """
     columns = trace.site_columns
-    bad = sum(np.maximum(columns[name], 0) for name in ("nan", "posinf", "neginf")) > 0
+    bad = nonfinite_count(columns) > 0
     into = worst_input(trace, np.arange(len(trace)), bad)[columns["call"]] > 0
-    return np.select([bad & ~into, bad, into], [1, 2, 3], 0).astype(np.uint8)
+    absorbed = into & (columns["nan"] >= 0)
+    return np.select([bad & ~into, bad, absorbed], [1, 2, 3], 0).astype(np.uint8)
 
 
 def producers(trace: Trace) -> np.ndarray:

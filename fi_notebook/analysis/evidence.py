@@ -24,7 +24,7 @@ from fi_notebook.core.words import counted, spoken
 __all__ = ["Evidence", "differences", "distances", "step_distances"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Evidence:
     """Everything that a rule may look at."""
 

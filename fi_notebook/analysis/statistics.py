@@ -17,7 +17,7 @@ import numpy as np
 from fi_notebook.analysis.align import Alignment
 from fi_notebook.analysis.incidental import is_incidental_alone
 from fi_notebook.core.run import COMPARISON_COLUMNS, DISTANCES
-from fi_notebook.core.stats import STATISTICS
+from fi_notebook.core.stats import NONFINITE, STATISTICS
 from fi_notebook.core.trace import Trace
 from fi_notebook.core.valueless import UNWRITTEN, is_of
 
@@ -59,7 +59,7 @@ def judge_statistics(
     taken = (before["nan"] >= 0) & (after["nan"] >= 0) & ~unwritten
     exact = bits & (taken | unwritten | (numel[0][both] == 0))
     relative = np.where(exact, 0.0, _relative(before, after, numel[0][both]))
-    counts = np.all([before[n] == after[n] for n in ("nan", "posinf", "neginf")], axis=0)
+    counts = np.all([before[n] == after[n] for n in NONFINITE], axis=0)
     relative = np.where(counts, relative, np.nan)  # over other elements, they bound nothing
     near = sized & counts & (relative <= tolerance) if tolerance else np.zeros(len(both), bool)
     columns["equal"][both] = bits | near

@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fi_notebook.analysis.words import four_digits, percent
-from fi_notebook.errors import did_you_mean
+from fi_notebook.errors import ArgumentError, did_you_mean
 
 __all__ = ["DEFAULT", "PLACES", "Tolerance"]
 
@@ -61,14 +61,14 @@ class Tolerance:
         """Refuse what can never be.
 
         Raises:
-            ValueError: A number is negative or NaN, or a place of ``nonfinite`` unknown.
+            ArgumentError: A number is negative or NaN, or a place of ``nonfinite`` unknown.
         """
         for name in ("relative", "loss", "spike", "sudden", "final", "metric", "noise"):
             if not getattr(self, name) >= 0:
-                raise ValueError(f"{name} is {getattr(self, name)!r}; expected a number from 0")
+                raise ArgumentError(f"{name} is {getattr(self, name)!r}; expected a number from 0")
         for place in self.nonfinite:
             if place not in PLACES:
-                raise ValueError(f"no place {place!r} for NaN{did_you_mean(place, PLACES)}")
+                raise ArgumentError(f"no place {place!r} for NaN{did_you_mean(place, PLACES)}")
 
     def __str__(self) -> str:
         """Every number that a judgement used, in one line."""

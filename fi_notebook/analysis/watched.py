@@ -14,12 +14,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fi_notebook.core.stats import STATISTICS
-from fi_notebook.core.watched import Alert, Series, WatchedRun, column_of
+from fi_notebook.core.watched import NONFINITE_COLUMNS, Alert, Series, WatchedRun, column_of
 
 __all__ = ["Band", "alerts", "departure", "golden_band"]
-
-_COUNTS = [STATISTICS.index(name) for name in ("nan", "posinf", "neginf")]
 
 
 class Band(NamedTuple):
@@ -76,5 +73,5 @@ def _alerts(run: WatchedRun) -> Iterable[Alert]:
         bad = series.nonfinite > 0
         begins = np.flatnonzero(bad & ~np.concatenate([[False], bad[:-1]]))
         for row in begins.tolist():
-            counts = np.nan_to_num(series.values[row, _COUNTS]).astype(int).tolist()
+            counts = np.nan_to_num(series.values[row, NONFINITE_COLUMNS]).astype(int).tolist()
             yield Alert(int(series.steps[row]), name, *counts)

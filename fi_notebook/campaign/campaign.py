@@ -166,18 +166,18 @@ class Campaign(Planned):
         )
         self._rows, self.running, self.progress = asked.results, True, clock.add(())
         try:
-            self._tell()
+            self._listeners.tell()
             for rows in carried_out(self._settings, jobs, who, chunk=size, stop=asked):
                 company.look(rows)
                 self.progress = clock.add(kept.append(rows))
-                self._tell()
+                self._listeners.tell()
                 if on_progress is not None:
                     on_progress(self.progress)
                 asked.look()
         finally:
             made = asked.results()
             self._rows, self.running = lambda: made, False
-            self._tell()
+            self._listeners.tell()
         return self.results
 
     def open(self, number: int) -> Session:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from fi_notebook.campaign.progress import Progress
 from fi_notebook.campaign.results import Results
 from fi_notebook.campaign.statistics import CONFIDENCE, Contrast, Coverage, Rate
+from fi_notebook.core.listeners import Listeners
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,7 +42,7 @@ class Counted:
         self.progress: Progress | None = None
         self.running = False
         self._rows: Callable[[], Results] = partial(Results, ())
-        self._listeners: list[Callable[[], None]] = []
+        self._listeners: Listeners[[]] = Listeners()
         self._view: CampaignView | None = None
         self._cancelled = False
 
@@ -54,17 +55,15 @@ class Counted:
         """Tell a listener, in the thread of the run, that there is more; undone by a call.
 
         Args:
-            listener: Called without arguments.
+            listener: Called without arguments; one that raises is logged, and the run goes on.
 
         Returns:
             What ends it.
-        """
-        self._listeners.append(listener)
-        return lambda: self._listeners.remove(listener) if listener in self._listeners else None
 
-    def _tell(self) -> None:
-        for listener in list(self._listeners):
-            listener()
+        Raises:
+            TypeError: It cannot be called.
+        """
+        return self._listeners.subscribe(listener)
 
     def rates(self, by: str = "all", confidence: float = CONFIDENCE) -> list[Rate]:
         """The rate of each outcome by `results.BY`, with Wilson intervals.
@@ -77,7 +76,7 @@ class Counted:
             One rate for each group and outcome.
 
         Raises:
-            ValueError: They cannot be grouped by this.
+            ArgumentError: They cannot be grouped by this.
         """
         return self.results.rates(by, confidence)
 

@@ -11,13 +11,9 @@ import hashlib
 import math
 
 from fi_notebook.core import whole
-from fi_notebook.errors import FiError, short
+from fi_notebook.errors import CampaignError, short
 
 __all__ = ["CampaignError", "check_above_zero", "check_whole", "draw", "number_of", "seed_of"]
-
-
-class CampaignError(FiError, ValueError):
-    """A campaign that cannot be: no site, no fault, no importable session."""
 
 
 def check_whole(least: int = 1, **numbers: object) -> None:

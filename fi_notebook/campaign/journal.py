@@ -23,13 +23,9 @@ from typing import Any
 
 from fi_notebook.core.files import append_whole
 from fi_notebook.core.words import counted
-from fi_notebook.errors import FiError
+from fi_notebook.errors import JournalError
 
 __all__ = ["Journal", "JournalError", "Row", "read_row", "read_rows"]
-
-
-class JournalError(FiError, ValueError):
-    """A file that is no journal of this campaign, or a journal without such a row."""
 
 
 @dataclass(frozen=True)

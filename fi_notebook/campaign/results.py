@@ -34,7 +34,7 @@ from fi_notebook.campaign.statistics import (
 from fi_notebook.core.frames import pandas
 from fi_notebook.core.run import HARMLESS, OUTCOMES
 from fi_notebook.core.words import counted
-from fi_notebook.errors import did_you_mean
+from fi_notebook.errors import ArgumentError, did_you_mean
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -103,10 +103,10 @@ class Results:
         """The group of each row.
 
         Raises:
-            ValueError: Nothing is grouped by that.
+            ArgumentError: Nothing is grouped by that.
         """
         if by not in BY:
-            raise ValueError(f"nothing is grouped by {by!r}{did_you_mean(by, BY)}")
+            raise ArgumentError(f"nothing is grouped by {by!r}{did_you_mean(by, BY)}")
         return [group_in(row, by) for row in self.rows]
 
     def rates(self, by: str = "all", confidence: float = CONFIDENCE) -> list[Rate]:

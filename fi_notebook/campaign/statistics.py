@@ -16,6 +16,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 
+from fi_notebook.errors import ArgumentError
+
 __all__ = [
     "CONFIDENCE",
     "HARM",
@@ -37,7 +39,7 @@ CONFIDENCE = 0.95
 def _z(confidence: float) -> float:
     """The normal quantile of a two-sided interval."""
     if not 0 < confidence < 1:
-        raise ValueError(f"confidence is {confidence}; expected a number between 0 and 1")
+        raise ArgumentError(f"confidence is {confidence}; expected a number between 0 and 1")
     return NormalDist().inv_cdf((1 + confidence) / 2)
 
 
@@ -61,10 +63,10 @@ def sample_size(
         p: The share that is expected; 0.5 asks for most.
 
     Raises:
-        ValueError: A number can never be.
+        ArgumentError: A number can never be.
     """
     if population < 1 or not 0 < margin < 1 or not 0 < p < 1:
-        raise ValueError(
+        raise ArgumentError(
             f"population is {population}, margin {margin}, p {p}; expected a population from 1, "
             "and margin and p between 0 and 1"
         )
@@ -103,10 +105,10 @@ def wilson(count: float, n: float, confidence: float = CONFIDENCE) -> tuple[floa
         confidence: Confidence of the interval.
 
     Raises:
-        ValueError: There are more of them than there are.
+        ArgumentError: There are more of them than there are.
     """
     if not 0 <= count <= n:
-        raise ValueError(f"{count} of {n} is no share")
+        raise ArgumentError(f"{count} of {n} is no share")
     if n == 0:
         return 0.0, 1.0
     z, p = _z(confidence), count / n

@@ -14,10 +14,11 @@ from types import ModuleType
 from typing import Any
 
 from fi_notebook.core.formats import field_words
+from fi_notebook.core.frozen import frozen
 from fi_notebook.core.site import Site, Target
 from fi_notebook.core.steps import Steps
 from fi_notebook.core.words import counted
-from fi_notebook.errors import FaultError
+from fi_notebook.errors import FaultError, NoSuchFaultError, did_you_mean, short
 
 __all__ = [
     "EVERY_STEP",
@@ -74,6 +75,8 @@ class Anchor:
 class Fault:
     """One fault: site pattern, fault model, elements, trigger and seed.
 
+    Parameters and elements are copies of what was given, and nobody can change them.
+
     Attributes:
         id: Name within its plan; part of what seeds the fault's randomness.
         target: Which calls and outputs.
@@ -117,6 +120,11 @@ class Fault:
     anchor: Anchor | None = None
     enabled: bool = True
     dtype: str = field(default="", compare=False)
+
+    def __post_init__(self) -> None:
+        """Hold parameters and elements apart from what the caller holds, and from changes."""
+        for name in ("parameters", "elements"):
+            object.__setattr__(self, name, frozen(getattr(self, name)))
 
     def __str__(self) -> str:
         """One line: ``f1: bitflip(bit=31 (sign)) on element [0, 3] of relu*2:0, step 0``."""
@@ -260,13 +268,19 @@ class FaultPlan:
         return len(self.faults)
 
     def __getitem__(self, key: int | str) -> Fault:
-        """A fault by position or by id."""
+        """A fault by position or by id.
+
+        Raises:
+            NoSuchFaultError: The plan holds no fault of this id; names the nearest. It is a
+                `FaultError` and a `KeyError`.
+        """
         if isinstance(key, int):
             return self.faults[key]
         for fault in self.faults:
             if fault.id == key:
                 return fault
-        raise KeyError(key)
+        ids = [fault.id for fault in self.faults]
+        raise NoSuchFaultError(f"the plan holds no fault {short(key)}{did_you_mean(str(key), ids)}")
 
     def with_fault(self, fault: Fault) -> FaultPlan:
         """The plan with the fault added at the end, or in place of its namesake.

@@ -152,7 +152,7 @@ NOT_MEASURED = ("golden", "faulty", "effect", "mechanism", "growth")
 """Columns that are judged, not measured."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Comparison:
     """The faulty run against the golden run, site by site, and what came of it.
 
@@ -304,7 +304,7 @@ class Outcome:
         return f"<Outcome {self}>"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Run:
     """A golden and a faulty run of the same steps from the same snapshot.
 

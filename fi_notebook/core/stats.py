@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-__all__ = ["STATISTICS", "TensorStats"]
+import numpy as np
+
+__all__ = ["NONFINITE", "STATISTICS", "TensorStats", "nonfinite_count"]
 
 STATISTICS = ("min", "max", "mean", "std", "norm", "nan", "posinf", "neginf", "zeros")
 """The statistics of every output, in the order of a trace's columns."""
+
+NONFINITE = ("nan", "posinf", "neginf")
+"""Those that count what is not finite; below 0 where they were not taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,3 +50,12 @@ class TensorStats:
     def nonfinite(self) -> int:
         """How many elements are NaN or infinite."""
         return self.nan + self.posinf + self.neginf
+
+
+def nonfinite_count(columns: Mapping[str, np.ndarray]) -> np.ndarray:
+    """How many elements of each site are NaN or infinite; 0 where that was not looked at.
+
+    Args:
+        columns: The `NONFINITE` columns of a trace, or more.
+    """
+    return np.sum([np.maximum(columns[name], 0) for name in NONFINITE], axis=0)

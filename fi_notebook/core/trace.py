@@ -131,7 +131,7 @@ class Tables:
     sources: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Trace:
     """One step, as it was run: calls, sites, statistics and what led to what.
 
@@ -295,7 +295,7 @@ class Trace:
             The root; ``print`` shows it.
 
         Raises:
-            ValueError: ``by`` is none of these.
+            ArgumentError: ``by`` is none of these.
         """
         from fi_notebook.core.tree import build_tree
 

@@ -28,7 +28,7 @@ from fi_notebook.core.lookup import line_stacks, make_sites
 from fi_notebook.core.site import OUTSIDE, PHASES, Frame, Site
 from fi_notebook.core.trace import FLAGS, ModuleInfo, Trace
 from fi_notebook.core.words import counted
-from fi_notebook.errors import did_you_mean
+from fi_notebook.errors import ArgumentError, did_you_mean
 
 __all__ = ["KINDS", "VIEWS", "Node", "build_tree"]
 
@@ -147,10 +147,10 @@ def build_tree(trace: Trace, by: str = "module", *, folded: bool = True) -> Node
         The root.
 
     Raises:
-        ValueError: ``by`` is none of these.
+        ArgumentError: ``by`` is none of these.
     """
     if by not in VIEWS:
-        raise ValueError(f"no tree by {by!r}{did_you_mean(by, VIEWS)}")
+        raise ArgumentError(f"no tree by {by!r}{did_you_mean(by, VIEWS)}")
     rows = np.arange(trace.call_count)
     if not folded:
         rows = rows[~_folded(trace)]

@@ -15,16 +15,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from fi_notebook.core.site import Site
-from fi_notebook.core.stats import STATISTICS
+from fi_notebook.core.stats import NONFINITE, STATISTICS
 from fi_notebook.core.words import counted
 from fi_notebook.errors import SiteError, did_you_mean
 
-__all__ = ["DRAWN", "Alert", "Series", "WatchedRun", "column_of"]
+__all__ = ["DRAWN", "NONFINITE_COLUMNS", "Alert", "Series", "WatchedRun", "column_of"]
 
 DRAWN = "norm"
 """The statistic that is drawn unless another one is asked for."""
 
-_NONFINITE = [STATISTICS.index(name) for name in ("nan", "posinf", "neginf")]
+NONFINITE_COLUMNS = [STATISTICS.index(name) for name in NONFINITE]
+"""Columns of a series that count what is not finite."""
 
 
 def column_of(statistic: str) -> int:
@@ -60,7 +61,7 @@ class Series:
     @property
     def nonfinite(self) -> np.ndarray:
         """How many elements were NaN or infinite, step by step; NaN where none was read."""
-        return np.asarray(self.values[:, _NONFINITE].sum(axis=1))
+        return np.asarray(self.values[:, NONFINITE_COLUMNS].sum(axis=1))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Whole numbers that a person gives: what counts as one, and how one that is none is refused.
 
-    is_whole(True, 0)                       # False: it is a bool
-    check_whole("steps", 0, 1)              # ValueError: steps is 0; expected a whole number from 1
+    is_whole(True, 0)              # False: it is a bool
+    check_whole("steps", 0, 1)     # ArgumentError: steps is 0; expected a whole number from 1
 
 Limits: numbers of numpy are none here, since a plan or a journal could not hold them; the
 selections of elements take them (`faults.elements.whole`).
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any, TypeGuard
 
-from fi_notebook.errors import short
+from fi_notebook.errors import ArgumentError, short
 
 __all__ = ["check_whole", "is_whole"]
 
@@ -29,7 +29,7 @@ def is_whole(value: object, low: int) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool) and value >= low
 
 
-def check_whole(name: str, value: Any, low: int, error: type[Exception] = ValueError) -> None:
+def check_whole(name: str, value: Any, low: int, error: type[Exception] = ArgumentError) -> None:
     """Refuse what is no whole number from ``low`` on.
 
     Args:

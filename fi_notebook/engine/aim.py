@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from fi_notebook import faults
+from fi_notebook.core.chosen import takes_late
 from fi_notebook.core.fault import Fault
 from fi_notebook.core.injection import NotInjected
 from fi_notebook.core.match import CodeFilter, module_hint
@@ -26,7 +27,7 @@ from fi_notebook.engine.operators import uncalled
 from fi_notebook.engine.outputs import Output
 from fi_notebook.engine.world import world_size
 
-__all__ = ["LATE", "Aim", "takes_late"]
+__all__ = ["LATE", "Aim"]
 
 LATE = (
     "made after the update and reads no parameter, so it may be of the next step; ask for it by "
@@ -314,11 +315,6 @@ def _is_of_no_rank(fault: Fault) -> bool:
 
 def _has_overload(call: Call, target: Target) -> bool:
     return target.overload in (None, call.overload)
-
-
-def takes_late(fault: Fault) -> bool:
-    """Whether a fault asks for calls after the update that read no parameter."""
-    return fault.target.call is not None or bool(fault.phases)
 
 
 def _place(phase: str, module: str, module_call: int, ordinal: int) -> str:

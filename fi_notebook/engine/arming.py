@@ -14,16 +14,17 @@ import numpy as np
 from torch import nn
 
 from fi_notebook import faults
+from fi_notebook.core.chosen import chosen_rows, takes_late, within, without_late
 from fi_notebook.core.fault import LIMIT, SCOPES, Anchor, Fault
-from fi_notebook.core.match import CodeFilter, check_modules, check_phases, module_matches
+from fi_notebook.core.lookup import find_rows, make_sites
+from fi_notebook.core.match import CodeFilter, check_modules, check_phases
 from fi_notebook.core.site import Site, Target
 from fi_notebook.core.trace import FLAGS, Trace
 from fi_notebook.core.unfit import Asked, Made
 from fi_notebook.core.whole import is_whole
 from fi_notebook.core.words import agreed, counted
-from fi_notebook.engine.aim import LATE, takes_late
+from fi_notebook.engine.aim import LATE
 from fi_notebook.engine.collectives import is_collective, qualified_operator
-from fi_notebook.engine.intercept import OPTIMIZER
 from fi_notebook.engine.modules import ModuleTable
 from fi_notebook.engine.operators import composed
 from fi_notebook.engine.stored_tensors import BEFORE_FORWARD, check_stored, dtypes_of
@@ -35,7 +36,6 @@ __all__ = [
     "check_fault",
     "check_filters",
     "check_fits",
-    "sites_of",
     "typed",
     "unlike_headless",
     "unmet",
@@ -133,56 +133,21 @@ def _check_stored(fault: Fault, model: nn.Module) -> None:
         )
 
 
-def sites_of(fault: Fault, golden: Trace) -> list[Site]:
+def _sites(fault: Fault, golden: Trace) -> list[Site]:
     """The sites of the golden run that a fault chooses."""
-    target = fault.target
-    found = golden.find(target, module=None, phase=fault.phases or None)
-    for line in fault.code:
-        chosen = set(golden.find(target, code=line))
-        found = [site for site in found if site in chosen]
-    if fault.modules is not None:
-        found = [site for site in found if _is_within(fault.modules, golden, site)]
-    if fault.micro_batches is not None:
-        found = [site for site in found if _micro_batch(golden, site) in fault.micro_batches]
-    return found if takes_late(fault) else _without_late(golden, found)
-
-
-def _without_late(golden: Trace, sites: Sequence[Site]) -> list[Site]:
-    """The sites but for counted calls after the update and of no parameter; see `engine.aim`."""
-    updates = np.flatnonzero(golden.calls["phase"] == OPTIMIZER)
-    first = updates[0] if len(updates) else golden.call_count
-    return [
-        site
-        for site in sites
-        if site.phase != "other"
-        or site.parameter
-        or not site.counted
-        or _call_of(golden, site) < first
-    ]
-
-
-def _micro_batch(golden: Trace, site: Site) -> int:
-    return int(golden.calls["micro_batch"][_call_of(golden, site)])
+    return make_sites(golden, chosen_rows(fault, golden))
 
 
 def _late_alone(fault: Fault, golden: Trace) -> bool:
     """Whether all that it could choose is passed over for being after the update."""
-    found = [] if takes_late(fault) else golden.find(fault.target)
-    return bool(found) and not _without_late(golden, found)
+    found = find_rows(golden, fault.target)
+    late = not takes_late(fault) and not len(without_late(golden, found))
+    return late and len(found) > 0
 
 
 def _call_of(golden: Trace, site: Site) -> int:
     """Row of the call of a site."""
     return int(golden.site_columns["call"][golden.row(site)])
-
-
-def _is_within(patterns: Sequence[str], golden: Trace, site: Site) -> bool:
-    """Whether a module filter chooses a site: by its module, or by its parameter."""
-    row = _call_of(golden, site)
-    names = golden.tables.modules[golden.calls["module"][row]].names
-    own = golden.site_columns["parameter"][golden.row(site)]
-    parameter = () if own < 0 else (golden.tables.parameters[own],)
-    return any(module_matches(pattern, (*names, *parameter)) for pattern in patterns)
 
 
 def check_fault(fault: Fault, golden: Trace) -> str:
@@ -199,14 +164,15 @@ def check_fault(fault: Fault, golden: Trace) -> str:
         return f"the step has {counted(made, 'micro batch')}, counted from 0; none is {chosen}"
     if fault.target.kind != "call":
         return ""
-    sites = sites_of(fault, golden)
-    if not sites:
+    rows = chosen_rows(fault, golden)
+    if not len(rows):
         if fault.target.op not in golden.tables.ops:
             return golden.missing(fault.target) + composed(qualified_operator(fault.target.op))
         if _late_alone(fault, golden):
             return f"{str(fault.target)!r} was {LATE}"
         return golden.missing(fault.target) or _unfit(fault, golden)
-    flags = [_flags(golden, site) for site in sites]
+    sites = make_sites(golden, rows)
+    flags = golden.calls["flags"][golden.site_columns["call"][rows]].tolist()
     _check_needs(fault, sites, flags)
     _check_views(fault, sites, flags, golden)
     return _misfit(fault, sites) or _unchecked(golden, sites)
@@ -219,7 +185,7 @@ def check_fits(fault: Fault, golden: Trace) -> None:
         FaultError: A row, an element or a bit that none of them has.
     """
     if fault.target.kind == "call":
-        misfit = _misfit(fault, sites_of(fault, golden))
+        misfit = _misfit(fault, _sites(fault, golden))
         if misfit:
             raise FaultError(misfit)
 
@@ -227,20 +193,21 @@ def check_fits(fault: Fault, golden: Trace) -> None:
 def _unfit(fault: Fault, golden: Trace) -> str:
     """Why the filters of a fault leave none of the calls that its target names."""
     asked = Asked.of(fault.target, fault.phases, fault.modules, fault.code, fault.micro_batches)
-    sites = golden.find(Target.parse(asked.op))
+    rows = find_rows(golden, Target.parse(asked.op))
     if not takes_late(fault):
-        sites = _without_late(golden, sites)
-    patterns = ("",) if fault.modules is None else fault.modules
+        rows = without_late(golden, rows)
+    inside = within(golden, rows, ("",) if fault.modules is None else fault.modules)
+    calls = golden.site_columns["call"][rows]
+    micro_batches = golden.calls["micro_batch"][calls]
     made = [
-        Made(
-            site.overload,
-            site.phase,
-            site.module,
-            _is_within(patterns, golden, site),
-            golden.frames(_call_of(golden, site)),
-            _micro_batch(golden, site),
+        Made(site.overload, site.phase, site.module, here, golden.frames(call), micro_batch)
+        for site, here, call, micro_batch in zip(
+            make_sites(golden, rows),
+            inside.tolist(),
+            calls.tolist(),
+            micro_batches.tolist(),
+            strict=True,
         )
-        for site in sites
     ]
     numbered = " (calls are numbered through the whole step)" * (fault.target.call is not None)
     why = asked.unfit(made) or f"no call fits {str(fault.target)!r} and its filters"
@@ -254,7 +221,7 @@ def _backward_names(fault: Fault, golden: Trace) -> str:
     """
     begins = [op for op in golden.tables.ops if op.startswith(f"{fault.target.op}_backward")]
     others = {op: replace(fault, target=Target(op)) for op in begins}
-    found = [repr(op) for op, other in others.items() if sites_of(other, golden)][:3]
+    found = [repr(op) for op, other in others.items() if len(chosen_rows(other, golden))][:3]
     return f"; {', '.join(found)} {agreed(len(found), 'have')} calls there" if found else ""
 
 
@@ -280,10 +247,6 @@ def unlike_headless(fault: Fault, golden: Trace) -> str:
     early = int(same[:first].sum())
     number = target.call - early
     return f"an Injector numbers {str(target)!r} from the forward on, as {number}" if early else ""
-
-
-def _flags(golden: Trace, site: Site) -> int:
-    return int(golden.calls["flags"][_call_of(golden, site)])
 
 
 def _check_needs(fault: Fault, sites: Sequence[Site], flags: Sequence[int]) -> None:
@@ -384,5 +347,5 @@ def typed(fault: Fault, model: nn.Module, golden: Trace | None) -> Fault:
     if fault.target.kind != "call":
         found = dtypes_of(fault.target, model)
     else:
-        found = set() if golden is None else {site.dtype for site in sites_of(fault, golden)}
+        found = set() if golden is None else {site.dtype for site in _sites(fault, golden)}
     return replace(fault, dtype=found.pop() if len(found) == 1 else "")

@@ -44,7 +44,7 @@ def saved_generator(generator: Any) -> Callable[[], object]:
     return partial(setattr, bits, "state", copy.deepcopy(bits.state))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Generators:
     """The states of the global random number generators."""
 

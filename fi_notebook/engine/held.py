@@ -48,7 +48,7 @@ def parts_of(tensor: torch.Tensor) -> tuple[torch.Tensor, ...]:
     return () if storage_of(part) is None else (part,)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class HeldTensor:
     """One tensor object: what it points to, and what autograd knows of it.
 

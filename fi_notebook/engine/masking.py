@@ -82,7 +82,7 @@ _EVEN = "abs square pow cos cosh mul addcmul mse_loss norm linalg_vector_norm _f
 _DROPS_SIGNS = frozenset(_EVEN.split())
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Read:
     """One tensor among the arguments of a call, as it was read.
 

@@ -81,7 +81,7 @@ class Setup:
     readers: list[Callable[[Watch], Observer]] = field(default_factory=list)
 
 
-@dataclass
+@dataclass(eq=False)
 class StepResult:
     """What was seen of one run of a step.
 

@@ -57,7 +57,7 @@ class Astray(Exception):  # noqa: N818  # it is no error of anybody
     """The faulty run would make other calls than the golden one; says where."""
 
 
-@dataclass
+@dataclass(eq=False)
 class Sliced:
     """What a slice found.
 

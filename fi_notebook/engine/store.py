@@ -28,7 +28,7 @@ import torch
 from fi_notebook.core.whole import is_whole
 from fi_notebook.engine.bits import position_hash
 from fi_notebook.engine.spill import Spill
-from fi_notebook.errors import SessionError
+from fi_notebook.errors import SessionArgumentError
 
 __all__ = ["SAMPLE", "Kept", "SiteKey", "ValueStore", "budget_of", "site_key", "size_of"]
 
@@ -58,7 +58,7 @@ class Base(NamedTuple):
     start: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Kept:
     """What is kept of one tensor.
 
@@ -247,12 +247,14 @@ def budget_of(memory: int | str) -> int:
         memory: A number of bytes, or ``"auto"``: a quarter of what is free, 2 GiB at most.
 
     Raises:
-        SessionError: It is neither.
+        SessionArgumentError: It is neither.
     """
     if memory == "auto":
         return min(_available() // 4, _MOST)
     if not is_whole(memory, 0):
-        raise SessionError(f"memory is {memory!r}; expected a number of bytes from 0, or 'auto'")
+        raise SessionArgumentError(
+            f"memory is {memory!r}; expected a number of bytes from 0, or 'auto'"
+        )
     return memory
 
 

@@ -255,7 +255,7 @@ class Barrier:
     storage: int
 
 
-@dataclass
+@dataclass(eq=False)
 class Tape:
     """One or more steps of a golden run.
 

@@ -23,7 +23,7 @@ from fi_notebook.engine.stats import euclidean_norm
 __all__ = ["TrainingState"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class TrainingState:
     """Copies of what training keeps between steps, by name.
 

@@ -61,7 +61,7 @@ _log = logging.getLogger("fi_notebook")
 _registry: dict[str, FaultModel] = {}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Context:
     """What a fault model may look at beside the chosen values.
 

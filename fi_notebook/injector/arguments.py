@@ -1,6 +1,6 @@
 """What an injector may be given, checked before anything is attached.
 
-check_arguments(rank="2", …)    # ValueError: rank is '2'; expected a whole number from 0
+check_arguments(rank="2", …)    # ArgumentError: rank is '2'; expected a whole number from 0
 Progress.of({"next_step": 3, "fired": {"f1": 2}}, {"f1"})
 """
 
@@ -15,7 +15,7 @@ from torch import nn
 
 from fi_notebook.config.forms import VERBOSITIES
 from fi_notebook.core.whole import check_whole, is_whole
-from fi_notebook.errors import did_you_mean
+from fi_notebook.errors import ArgumentError, did_you_mean
 
 __all__ = ["Progress", "check_arguments"]
 
@@ -35,7 +35,7 @@ def check_arguments(
 
     Raises:
         TypeError: Something of a wrong type; says what it is.
-        ValueError: A number or word that cannot be.
+        ArgumentError: A number or word that cannot be.
     """
     if not isinstance(model, nn.Module):
         raise TypeError(f"model is {type(model).__name__}; expected a torch.nn.Module")
@@ -48,7 +48,7 @@ def check_arguments(
         raise TypeError(f"events is {type(events).__name__}; expected a path, or None")
     if verbosity is not None and verbosity not in VERBOSITIES:
         hint = did_you_mean(str(verbosity), VERBOSITIES)
-        raise ValueError(f"verbosity is {verbosity!r}; expected one of {VERBOSITIES}{hint}")
+        raise ArgumentError(f"verbosity is {verbosity!r}; expected one of {VERBOSITIES}{hint}")
 
 
 class Progress(NamedTuple):
@@ -67,21 +67,21 @@ class Progress(NamedTuple):
         """Read what `Injector.state_dict` gave; faults that are not known are warned of.
 
         Raises:
-            ValueError: It is something else; says what was expected.
+            ArgumentError: It is something else; says what was expected.
         """
         what = "expected what Injector.state_dict() gave, with 'next_step' and 'fired'; "
         if not isinstance(state, Mapping):
-            raise ValueError(f"{what}got {type(state).__name__}")  # noqa: TRY004  (as all others)
+            raise ArgumentError(f"{what}got {type(state).__name__}")
         if not {"next_step", "fired"} <= state.keys():
-            raise ValueError(f"{what}got {sorted(map(str, state))}")
+            raise ArgumentError(f"{what}got {sorted(map(str, state))}")
         step, fired = state["next_step"], state["fired"]
         if not is_whole(step, 0):
-            raise ValueError(f"{what}next_step is {step!r}, not a whole number from 0")
+            raise ArgumentError(f"{what}next_step is {step!r}, not a whole number from 0")
         if not isinstance(fired, Mapping):
-            raise ValueError(f"{what}fired is {fired!r}, not a mapping")  # noqa: TRY004
+            raise ArgumentError(f"{what}fired is {fired!r}, not a mapping")
         for fault, times in fired.items():
             if not isinstance(fault, str) or not is_whole(times, 0):
-                raise ValueError(
+                raise ArgumentError(
                     f"{what}fired has {fault!r}: {times!r}; each is a fault's id and a whole "
                     "number from 0"
                 )

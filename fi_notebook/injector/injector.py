@@ -42,6 +42,7 @@ from fi_notebook.engine.intercept import Observer, Watch
 from fi_notebook.engine.source import SourceStacks
 from fi_notebook.engine.steps import StepClock
 from fi_notebook.engine.world import process_rank, speaker, world_size
+from fi_notebook.errors import ArgumentError
 from fi_notebook.injector.aiming import aimed_at
 from fi_notebook.injector.arguments import Progress, check_arguments
 from fi_notebook.injector.events import EventFile
@@ -72,7 +73,7 @@ class Injector:
     Raises:
         PlanError: The config cannot be read; names the place in it.
         TypeError: The model is no module, an optimizer none, or ``events`` no path.
-        ValueError: A number or verbosity that cannot be.
+        ArgumentError: A number or verbosity that cannot be.
         OSError: The events cannot be written there.
     """
 
@@ -200,10 +201,10 @@ class Injector:
             state: What `state_dict` gave when the checkpoint was written.
 
         Raises:
-            ValueError: It is not what `state_dict` gave, or training has begun.
+            ArgumentError: It is not what `state_dict` gave, or training has begun.
         """
         if self._clock.begun:
-            raise ValueError("training has begun; load the state before the first step")
+            raise ArgumentError("training has begun; load the state before the first step")
         progress = Progress.of(state, [fault.id for fault in self.plan])
         self._clock.step = progress.next_step - 1
         self._begin_at(progress.next_step)

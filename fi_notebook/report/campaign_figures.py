@@ -5,7 +5,7 @@
     texts["harm"]        the same in words and numbers
 
 ``columns`` is `campaign.Results.columns`. What a campaign has nothing for (a timeline of
-one site, losses of one step) is left out.
+one site, losses of one step) is left out; of what cannot be drawn the text says why.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import numpy as np
 from fi_notebook.core.run import HARMLESS, OUTCOMES
 from fi_notebook.core.words import counted, spoken
 from fi_notebook.report.figures import campaign
+from fi_notebook.report.figures_json import drawn
 from fi_notebook.report.table import table
 
 __all__ = ["campaign_figures"]
@@ -36,12 +37,10 @@ def campaign_figures(columns: Columns, by: str = "layer") -> tuple[dict[str, str
     Returns:
         The pictures and the texts.
     """
-    drawn, texts = {}, {}
-    for name, draw, twin in _wanted(columns, by):
-        figure = draw(columns)
-        figure.layout.template = None
-        drawn[name], texts[name] = figure.to_json(), twin(columns)
-    return drawn, texts
+    return drawn(
+        (name, partial(draw, columns), partial(twin, columns))
+        for name, draw, twin in _wanted(columns, by)
+    )
 
 
 def _wanted(

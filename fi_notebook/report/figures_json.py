@@ -11,16 +11,19 @@ else with it. Templates are sent once for all figures (`templates`), not in each
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
 from fi_notebook.core.run import Run
 from fi_notebook.report import figures, text
 
-__all__ = ["MOST_INJECTIONS", "run_figures", "templates"]
+__all__ = ["MOST_INJECTIONS", "Wanted", "drawn", "run_figures", "templates"]
 
 _LOG = logging.getLogger("fi_notebook")
+
+Wanted = tuple[str, Callable[[], Any], Callable[[], str]]
+"""Name of a figure, what draws it, and what writes its text twin."""
 
 MOST_INJECTIONS = 8
 """Of how many injections the tensor figures are drawn."""
@@ -39,20 +42,32 @@ _THEMES = {"light": False, "dark": True}
 
 def run_figures(run: Run) -> tuple[dict[str, str], dict[str, str]]:
     """Every figure of a run as JSON text by name, and its text twin."""
-    drawn, texts = {}, {}
-    for name, draw, twin in _wanted(run):
+    return drawn(_wanted(run))
+
+
+def drawn(wanted: Iterable[Wanted]) -> tuple[dict[str, str], dict[str, str]]:
+    """Figures as JSON text by name, and their text twins; of one that fails the twin says why.
+
+    Args:
+        wanted: Of each its name, what draws it, and what writes its twin.
+
+    Returns:
+        The figures and the twins.
+    """
+    made, texts = {}, {}
+    for name, draw, twin in wanted:
         try:
             figure = draw()
             figure.layout.template = None
-            drawn[name] = figure.to_json()
+            made[name] = figure.to_json()
             texts[name] = twin()
         except Exception as error:  # noqa: BLE001 - one figure must not take the others with it
             _LOG.exception("the figure %r could not be drawn", name)
             texts[name] = f"the figure could not be drawn: {error}"
-    return drawn, texts
+    return made, texts
 
 
-def _wanted(run: Run) -> Iterator[tuple[str, Callable[[], Any], Callable[[], str]]]:
+def _wanted(run: Run) -> Iterator[Wanted]:
     """Name, figure and text twin of every picture that the page shows."""
     for at, struck in enumerate(run.injections[:MOST_INJECTIONS]):
         suffix = f" {at}" if at else ""

@@ -23,7 +23,7 @@ from fi_notebook.report.numbers import number
 __all__ = ["HeatTable", "by_module", "by_rank"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class HeatTable:
     """The largest error of each row and column.
 

@@ -21,10 +21,11 @@ from typing import Any
 import numpy as np
 
 from fi_notebook.analysis.clipping import clips_gradients
+from fi_notebook.analysis.effects import nonfinite
+from fi_notebook.core.chosen import chosen_rows
 from fi_notebook.core.fault import Fault, FaultPlan
 from fi_notebook.core.injection import ElementChange, Injection
-from fi_notebook.core.lookup import find_rows, line_stacks
-from fi_notebook.core.match import CodeFilter
+from fi_notebook.core.lookup import line_stacks
 from fi_notebook.core.run import EFFECTS, Comparison, Difference, Run, StepRecord
 from fi_notebook.core.site import PHASES, Site
 from fi_notebook.core.trace import FLAGS, Trace
@@ -48,7 +49,7 @@ __all__ = [
 Columns = dict[str, np.ndarray]
 
 ALERTS = ("", "critical", "high", "medium")
-"""How bad an output is: finite in and not out; bad in, bad out; bad in, finite out."""
+"""How bad each class of `analysis.effects.NONFINITE` is, in its order."""
 
 LONGEST_SOURCE = 400_000
 """Characters of source text that the page is given in all."""
@@ -111,20 +112,8 @@ def _site_columns(trace: Trace) -> Columns:
         columns |= {name: sites[name].astype(np.float32) for name in _FLOATS}
     limit = np.iinfo(np.int32).max
     columns |= {name: np.minimum(sites[name], limit).astype(np.int32) for name in _COUNTS}
-    columns["alert"] = _alerts(trace)
+    columns["alert"] = nonfinite(trace)
     return {name: _page_type(column) for name, column in columns.items()}
-
-
-def _alerts(trace: Trace) -> np.ndarray:
-    """Where NaN or Inf begins: an index into `ALERTS` for each site."""
-    sites = trace.site_columns
-    bad = sites["nan"] + sites["posinf"] + sites["neginf"] > 0
-    known = sites["nan"] >= 0
-    readers = np.repeat(np.arange(trace.call_count), np.diff(trace.input_offsets))
-    bad_inputs = np.bincount(readers, weights=bad[trace.input_sites], minlength=trace.call_count)
-    bad_in = bad_inputs[sites["call"]] > 0
-    kinds = np.select([bad & ~bad_in, bad & bad_in, ~bad & bad_in & known], [1, 2, 3], 0)
-    return kinds.astype(np.uint8)
 
 
 def _page_type(column: np.ndarray) -> np.ndarray:
@@ -212,19 +201,13 @@ def plan_payload(plan: FaultPlan, trace: Trace | None = None) -> list[dict[str, 
 
 
 def _rows(fault: Fault, trace: Trace | None) -> list[int]:
-    if trace is None or fault.modules == ():
+    if trace is None:
         return []
     try:
-        rows = find_rows(
-            trace,
-            fault.target,
-            modules=fault.modules,
-            phases=fault.phases or None,
-            code=tuple(map(CodeFilter.parse, fault.code)),
-        )
-    except FiError:  # a plan of another model: it marks nothing here
+        rows: list[int] = chosen_rows(fault, trace)[:_MOST_ROWS].tolist()
+    except FiError:  # a plan that no session has checked: it marks nothing here
         return []
-    return [int(row) for row in rows[:_MOST_ROWS]]
+    return rows
 
 
 def run_payload(run: Run) -> tuple[dict[str, Any], Columns]:

@@ -20,6 +20,7 @@ from typing import Any
 
 from fi_notebook.analysis.words import several
 from fi_notebook.core.site import PHASES, Target, module_text
+from fi_notebook.core.stats import nonfinite_count
 from fi_notebook.core.trace import Trace
 from fi_notebook.core.words import agreed, counted
 from fi_notebook.errors import FiError, SiteError
@@ -39,8 +40,7 @@ def trace(found: Trace) -> str:
     phases = Counter(PHASES[phase] for phase in found.calls["phase"].tolist())
     lines = [f"{counted(found.call_count, 'call')}, {counted(len(found), 'site')}"]
     lines += [f"  {name}: {counted(phases[name], 'call')}" for name in PHASES if phases[name]]
-    columns = found.site_columns
-    bad = (columns["nan"] > 0) | (columns["posinf"] > 0) | (columns["neginf"] > 0)
+    bad = nonfinite_count(found.site_columns) > 0
     many = int(bad.sum())
     lines.append(f"{counted(many, 'site')} {agreed(many, 'hold')} NaN or Inf")
     if many:

@@ -19,7 +19,7 @@ from torch import nn
 
 from fi_notebook.engine.generators import Generators
 from fi_notebook.engine.replay import Setup
-from fi_notebook.errors import SessionError
+from fi_notebook.errors import SessionArgumentError, SessionError
 
 __all__ = ["Evaluate", "check_evaluate", "evaluated"]
 
@@ -31,11 +31,11 @@ def check_evaluate(evaluate: Any, model: nn.Module) -> None:
     """Refuse what cannot be called with the model alone.
 
     Raises:
-        SessionError: It is no callable, or takes other arguments.
+        SessionArgumentError: It is no callable, or takes other arguments.
     """
     expected = "expected a callable that takes the model"
     if not callable(evaluate):
-        raise SessionError(f"evaluate is {evaluate!r}; {expected}")
+        raise SessionArgumentError(f"evaluate is {evaluate!r}; {expected}")
     try:
         signature = inspect.signature(evaluate)
     except (TypeError, ValueError):  # a builtin without a signature
@@ -43,7 +43,9 @@ def check_evaluate(evaluate: Any, model: nn.Module) -> None:
     try:
         signature.bind(model)
     except TypeError as error:
-        raise SessionError(f"evaluate{signature} cannot be called: {error}; {expected}") from None
+        raise SessionArgumentError(
+            f"evaluate{signature} cannot be called: {error}; {expected}"
+        ) from None
 
 
 def evaluated(evaluate: Evaluate, setup: Setup) -> dict[str, float]:

@@ -13,29 +13,23 @@ Listeners are called in the thread that runs the step, between its calls.
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from fi_notebook.core.listeners import Listeners
 from fi_notebook.core.site import PHASES
 from fi_notebook.engine.intercept import Call
 from fi_notebook.engine.interrupts import Interrupts
-from fi_notebook.errors import SessionError
+from fi_notebook.errors import SessionCancelled
 
 __all__ = ["Cancelled", "Events", "Listener", "Progress", "SessionCancelled"]
-
-logger = logging.getLogger("fi_notebook")
 
 Listener = Callable[[str, Mapping[str, Any]], None]
 
 PERIOD = 0.1
 """Seconds between two progress events."""
-
-
-class SessionCancelled(SessionError):
-    """A trace or replay was stopped; everything is as it was before."""
 
 
 class Cancelled(BaseException):
@@ -48,26 +42,12 @@ class Events:
     def __init__(self) -> None:
         """Start with nobody listening."""
         self.stop = threading.Event()
-        self._listeners: list[Listener] = []
-
-    def subscribe(self, listener: Listener) -> Callable[[], None]:
-        """Tell a listener of every event; call what is returned to tell it no more.
-
-        Raises:
-            TypeError: It cannot be called.
-        """
-        if not callable(listener):
-            raise TypeError(f"listener is {listener!r}; expected a callable (event, payload)")
-        self._listeners.append(listener)
-        return lambda: self._listeners.remove(listener) if listener in self._listeners else None
+        self._listeners: Listeners[str, Mapping[str, Any]] = Listeners("event, payload")
+        self.subscribe = self._listeners.subscribe
 
     def tell(self, event: str, **payload: Any) -> None:
-        """Tell everybody; a listener that raises is logged and does not stop a run."""
-        for listener in list(self._listeners):
-            try:
-                listener(event, payload)
-            except Exception:
-                logger.exception("a listener of the session failed at %r", event)
+        """Tell everybody of an event."""
+        self._listeners.tell(event, payload)
 
 
 class Progress:

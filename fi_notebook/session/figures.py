@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from fi_notebook.core.injection import Injection
 from fi_notebook.core.run import Run
 from fi_notebook.core.site import Site
-from fi_notebook.errors import SessionError, did_you_mean
+from fi_notebook.errors import SessionError
 from fi_notebook.report import figures
 
 if TYPE_CHECKING:
@@ -70,6 +70,7 @@ class Figures:
 
         Raises:
             SessionError: Nothing was replayed, or the fault did not strike.
+            NoSuchFaultError: The last replay had no such fault; names the nearest.
         """
         return figures.tensor_diff(self._injection(fault), dark=dark)
 
@@ -85,6 +86,7 @@ class Figures:
 
         Raises:
             SessionError: Nothing was replayed, or the fault did not strike.
+            NoSuchFaultError: The last replay had no such fault; names the nearest.
         """
         return figures.difference_heatmap(self._injection(fault), dark=dark)
 
@@ -100,6 +102,7 @@ class Figures:
 
         Raises:
             SessionError: Nothing was replayed, or the fault did not strike.
+            NoSuchFaultError: The last replay had no such fault; names the nearest.
         """
         return figures.scatter(self._injection(fault), dark=dark)
 
@@ -172,8 +175,7 @@ class Figures:
         found = [i for i in injections if fault in (None, i.fault)]
         if found:
             return found[0]
-        if fault is not None and fault not in {f.id for f in self._run.plan}:
-            known = [f.id for f in self._run.plan]
-            raise SessionError(f"no fault {fault!r} in the last replay{did_you_mean(fault, known)}")
+        if fault is not None:
+            _ = self._run.plan[fault]  # it refuses one that it does not hold
         reasons = "; ".join(f"{n.fault}: {n.reason}" for n in self._run.not_injected)
         raise SessionError(f"nothing was injected, so there is no tensor to draw ({reasons})")

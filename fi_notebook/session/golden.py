@@ -28,7 +28,7 @@ from fi_notebook.session.stage import Stage
 __all__ = ["GoldenRun", "check_ran", "record_golden", "settings"]
 
 
-@dataclass
+@dataclass(eq=False)
 class GoldenRun:
     """One golden run and what is needed to run again from where it began.
 
@@ -76,11 +76,12 @@ def record_golden(stage: Stage, snapshot: Snapshot, keeping: Keeping) -> GoldenR
             raise result.error
         check_ran(stage.setup, result)
     with _disable_current_modes():
+        result.memory = keeping.report(store, result)
         info = settings(stage.setup, result) | {
             "step": 0,
             "loss": result.shown_loss,
             "forwards": result.forwards,
-            "memory": keeping.report(store, result),
+            "memory": dict(result.memory),
         }
         trace = result.recorder.trace(info, partial(_value, stage, result, snapshot))
     return GoldenRun(trace, result, snapshot)

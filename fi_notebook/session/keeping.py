@@ -16,10 +16,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from fi_notebook.core.chosen import chosen_rows
 from fi_notebook.core.fault import FaultPlan
+from fi_notebook.core.lookup import make_sites
 from fi_notebook.core.site import Site
 from fi_notebook.core.trace import Trace
-from fi_notebook.engine.arming import sites_of
 from fi_notebook.engine.replay import StepResult
 from fi_notebook.engine.spill import Spill
 from fi_notebook.engine.store import SiteKey, ValueStore, site_key, size_of
@@ -76,7 +77,7 @@ class Keeping:
             site
             for fault in plan
             if fault.enabled and fault.target.kind == "call"
-            for site in sites_of(fault, trace)[:_MOST_STRUCK]
+            for site in make_sites(trace, chosen_rows(fault, trace)[:_MOST_STRUCK])
         )
         return self.watched_keys() | {key_of(site) for site in struck}
 

@@ -158,7 +158,7 @@ class Planned:
             fault: The fault or its id; all of them if left out.
 
         Raises:
-            SessionError: The plan holds no such fault.
+            NoSuchFaultError: The plan holds no such fault; names the nearest.
         """
         plan = self.plan
         kept = replace(plan, faults=()) if fault is None else plan.without(self._book.known(fault))
@@ -175,7 +175,7 @@ class Planned:
             The fault as it stands in the plan now.
 
         Raises:
-            SessionError: The plan holds no such fault.
+            NoSuchFaultError: The plan holds no such fault; names the nearest.
         """
         changed = replace(self.plan[self._book.known(fault)], enabled=enabled)
         self._book.put(self.plan.with_fault(changed))

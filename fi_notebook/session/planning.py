@@ -17,16 +17,12 @@ from torch import nn
 from fi_notebook.core.fault import Fault, FaultPlan, free_ids
 from fi_notebook.core.trace import Trace
 from fi_notebook.engine import arming
-from fi_notebook.errors import FiError, SessionError, did_you_mean
+from fi_notebook.errors import FaultWarning, FiError
 from fi_notebook.session.events import Events
 
 __all__ = ["FaultWarning", "PlanBook"]
 
 logger = logging.getLogger("fi_notebook")
-
-
-class FaultWarning(UserWarning):
-    """A fault was armed that the golden run gives no occasion to fire."""
 
 
 class PlanBook:
@@ -158,13 +154,9 @@ class PlanBook:
         """Id of a fault of the plan.
 
         Raises:
-            SessionError: The plan holds no such fault; names the nearest.
+            NoSuchFaultError: The plan holds no such fault; names the nearest.
         """
-        name = fault.id if isinstance(fault, Fault) else fault
-        ids = [known.id for known in self.plan]
-        if name not in ids:
-            raise SessionError(f"no fault {name!r} is armed{did_you_mean(str(name), ids)}")
-        return name
+        return self.plan[fault.id if isinstance(fault, Fault) else str(fault)].id
 
     def free_id(self) -> str:
         """The first of ``f1``, ``f2``, … that no fault has."""

@@ -136,7 +136,7 @@ class Replay:
             error=faulty.error,
             messages=_messages(golden, faulty, noise),
             detections=detections,
-            memory=comparison.golden.info.get("memory", {}),
+            memory={} if golden.focus is None else golden.focus.memory,
         )
         return run, (golden.results[-1], faulty.results[-1])
 
@@ -167,8 +167,8 @@ class Replay:
         store = ValueStore(0, always=missing, only=True)
         self._step("golden", 0, 1, store=store)
         self.golden.result.kept = {**kept, **store.kept}
-        memory = self.golden.trace.info["memory"]
-        memory["always"] += store.beyond
+        memory = self.golden.result.memory
+        self.golden.result.memory = {**memory, "always": memory["always"] + store.beyond}
 
     def _golden_course(self, steps: int, focus: int, evaluate: Evaluate | None) -> _Course:
         if steps == 1 and evaluate is None:

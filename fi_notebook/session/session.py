@@ -26,6 +26,7 @@ from torch import nn
 from torch.optim import Optimizer
 
 from fi_notebook.analysis.tolerance import DEFAULT, Tolerance
+from fi_notebook.core.listeners import added
 from fi_notebook.core.run import Run
 from fi_notebook.core.site import Site
 from fi_notebook.core.trace import Trace
@@ -37,7 +38,7 @@ from fi_notebook.engine.replay import Setup, takes_step_number
 from fi_notebook.engine.source import SourceStacks
 from fi_notebook.engine.store import budget_of
 from fi_notebook.engine.world import speaker
-from fi_notebook.errors import SessionError
+from fi_notebook.errors import SessionArgumentError
 from fi_notebook.session.evaluation import Evaluate, check_evaluate
 from fi_notebook.session.events import Events, Listener
 from fi_notebook.session.golden import GoldenRun, record_golden
@@ -85,6 +86,8 @@ class Session(Planned):
 
     Raises:
         TypeError: An argument is not what it should be; says what it is.
+        SessionArgumentError: ``memory`` is no number of bytes, or an optimizer is of another
+            model.
     """
 
     def __init__(
@@ -200,10 +203,12 @@ class Session(Planned):
             The run: injections, comparison, outcome; `session.run` from now on.
 
         Raises:
+            SessionArgumentError: ``steps`` is no whole number from 1, or ``evaluate`` takes
+                no model.
             SessionError: The step is not repeatable, or another run is going on.
             SessionCancelled: `cancel` was called.
         """
-        check_whole("steps", steps, 1, SessionError)
+        check_whole("steps", steps, 1, SessionArgumentError)
         if evaluate is not None:
             check_evaluate(evaluate, self.model)
         golden = self._golden or self._traced()
@@ -235,11 +240,13 @@ class Session(Planned):
             What tries faults; see `fi_notebook.session.trials`.
 
         Raises:
-            SessionError: ``steps`` is no whole number from 1, or another run is going on.
+            SessionArgumentError: ``steps`` is no whole number from 1, or ``evaluate`` takes
+                no model.
+            SessionError: Another run is going on.
         """
         from fi_notebook.session.trials import Trials
 
-        check_whole("steps", steps, 1, SessionError)
+        check_whole("steps", steps, 1, SessionArgumentError)
         if evaluate is not None:
             check_evaluate(evaluate, self.model)
         return Trials(
@@ -260,10 +267,13 @@ class Session(Planned):
 
         Args:
             listener: Called with the event's name and what belongs to it, in the thread of the
-                run.
+                run; one that raises is logged, and the run goes on.
 
         Returns:
             What ends it.
+
+        Raises:
+            TypeError: It cannot be called.
         """
         return self._events.subscribe(listener)
 
@@ -276,9 +286,7 @@ class Session(Planned):
         Returns:
             What ends it.
         """
-        readers = self._stage.setup.readers
-        readers.append(make)
-        return lambda: readers.remove(make) if make in readers else None
+        return added(self._stage.setup.readers, make)
 
     def cancel(self) -> None:
         """Stop the running trace or replay, from any thread; everything is put back."""
@@ -350,7 +358,7 @@ def _check_owned(optimizer: Optimizer, model: nn.Module) -> None:
     mine = {id(parameter) for parameter in model.parameters()}
     held = [p for group in optimizer.param_groups for p in group["params"]]
     if mine and not any(id(parameter) in mine for parameter in held):
-        raise SessionError(
+        raise SessionArgumentError(
             f"{type(optimizer).__name__} holds no parameter of the model "
             f"({type(model).__name__}); if the model was made anew, make the optimizer anew too"
         )

@@ -62,7 +62,7 @@ _TRIES = 3
 _KINDS = ("gradients", "parameters", "buffers", "optimizer_state", "result", "loss")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LeanRun:
     """What came of one fault.
 

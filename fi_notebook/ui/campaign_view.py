@@ -28,7 +28,7 @@ from fi_notebook.report.snapshot_campaign import campaign_snapshot
 from fi_notebook.ui.campaign_payload import frame, pictures
 from fi_notebook.ui.executor import Coalescer
 from fi_notebook.ui.plotly_source import plotly_source
-from fi_notebook.ui.shown import ShowsItself
+from fi_notebook.ui.shown import ShowsItself, undrawn
 
 if TYPE_CHECKING:
     from fi_notebook.campaign.counted import Counted
@@ -91,12 +91,18 @@ class CampaignView(ShowsItself, anywidget.AnyWidget):
 
     def _send_frame(self, _updates: Any) -> None:
         begun = time.perf_counter()
-        self._frame = json.dumps(frame(self._campaign))
+        try:
+            self._frame = json.dumps(frame(self._campaign))
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is shown
+            self._frame = undrawn(self._frame, error)
         self._frames.interval = max(0.1, _SHARE * (time.perf_counter() - begun))
 
     def _send_pictures(self, _updates: Any) -> None:
         begun = time.perf_counter()
-        self._pictures = json.dumps(pictures(self._campaign))
+        try:
+            self._pictures = json.dumps(pictures(self._campaign))
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is shown
+            self._frame = undrawn(self._frame, error)
         self._drawings.interval = max(0.1, _SHARE * (time.perf_counter() - begun))
 
     def _heard(self, widget: Any, content: object, _buffers: object) -> None:

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fi_notebook import config
-from fi_notebook.core.fault import Fault
 from fi_notebook.errors import PlanError, SessionError
 from fi_notebook.session import SessionCancelled
 from fi_notebook.ui import inspecting, publish, sweeps
@@ -81,18 +80,11 @@ def _disarm(explorer: Explorer, request: Request) -> None:
     if name is None:
         explorer.session.disarm()
     else:
-        explorer.session.disarm(_fault(explorer, name))
+        explorer.session.disarm(name)
 
 
 def _enable(explorer: Explorer, request: Request) -> None:
-    explorer.session.set_enabled(_fault(explorer, request.fields["fault"]), request.fields["on"])
-
-
-def _fault(explorer: Explorer, name: str) -> Fault:
-    try:
-        return explorer.session.plan[name]
-    except KeyError:
-        raise SessionError(f"the plan holds no fault {name!r}; it was disarmed") from None
+    explorer.session.set_enabled(request.fields["fault"], request.fields["on"])
 
 
 def _undo(explorer: Explorer, request: Request) -> None:

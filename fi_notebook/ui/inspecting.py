@@ -112,10 +112,7 @@ def _fault(session: Session, request: Request) -> Fault:
 
 def _in_place(plan: FaultPlan, name: str, fault: Fault) -> Fault:
     """A fault under the name of another, with what the form does not show of that one."""
-    try:
-        old = plan[name]
-    except KeyError:
-        raise SessionError(f"the plan holds no fault {name!r}; it was disarmed") from None
+    old = plan[name]
     return replace(
         fault,
         id=name,

@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from fi_notebook.errors import FiError, did_you_mean
+from fi_notebook.errors import MessageError, did_you_mean
 from fi_notebook.report.pack import pack
 
 __all__ = [
@@ -47,10 +47,6 @@ LARGEST_REQUEST = 64_000
 
 LARGEST_PART = 1_000_000
 """Bytes of one part of a message to the page."""
-
-
-class MessageError(FiError, ValueError):
-    """A message from the page that is not understood."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +136,7 @@ class Request:
     fields: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Message:
     """A message to the page.
 

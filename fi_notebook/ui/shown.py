@@ -16,6 +16,8 @@ run; it has the live view meanwhile, and the next run of the cell saves the resu
 
 from __future__ import annotations
 
+import json
+import logging
 import uuid
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -26,7 +28,9 @@ from fi_notebook.ui.doctor import NOTEBOOK, place
 from fi_notebook.ui.executor import Coalescer
 from fi_notebook.ui.shells import has_kernel, publish, running_shell
 
-__all__ = ["Shown", "ShowsItself"]
+__all__ = ["Shown", "ShowsItself", "undrawn"]
+
+logger = logging.getLogger("fi_notebook")
 
 _EVERY = 2.0  # seconds between two static results
 _MOST = 3  # displays of one object that are kept up to date
@@ -84,6 +88,18 @@ class Shown:
                 '<div class="fi-snapshot">', f'<div class="fi-snapshot">{_LINE}', 1
             )
         publish(self._shell, {**static, **self._view}, self._name, update=update)
+
+
+def undrawn(frame: str, error: Exception) -> str:
+    """The frame that a widget shows where the next one could not be drawn.
+
+    Args:
+        frame: The last one, as JSON.
+        error: Why; logged, since nobody would see it in another thread.
+    """
+    logger.error("a widget could not be drawn", exc_info=error)
+    words = f"this could not be drawn: {error}"
+    return json.dumps({"state": "not drawn", **json.loads(frame), "words": words})
 
 
 class ShowsItself:

@@ -63,8 +63,11 @@ class Sweep:
 
     def _show(self, _updates: Any) -> None:
         begun = time.perf_counter()
-        for message in self.messages():
-            self._explorer.tell(message)
+        try:
+            for message in self.messages():
+                self._explorer.tell(message)
+        except Exception as error:  # noqa: BLE001 - a picture must not break a sweep
+            self._explorer.fail(error)
         self._updates.interval = max(0.1, _SHARE * (time.perf_counter() - begun))
 
 

@@ -130,7 +130,7 @@ def watch(model: nn.Module, sites: Sites, **options: Any) -> LiveWatch:
         SiteError: A site that cannot be read, or a module or stored tensor that does not
             exist; names the nearest.
         TypeError: The model is no module, an optimizer or a golden run none.
-        ValueError: A number that cannot be.
+        ArgumentError: A number that cannot be.
     """
     return LiveWatch(model, sites, **options)
 

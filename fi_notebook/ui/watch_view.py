@@ -33,6 +33,7 @@ from fi_notebook.report.figures_json import templates
 from fi_notebook.report.text_watched import alert_lines, rows
 from fi_notebook.ui.executor import Coalescer
 from fi_notebook.ui.plotly_source import plotly_source
+from fi_notebook.ui.shown import undrawn
 
 if TYPE_CHECKING:
     from fi_notebook.analysis.watched import Band
@@ -89,8 +90,16 @@ class WatchView(anywidget.AnyWidget):
         self._updates.put("frame", True)
 
     def _draw(self, _updates: Any) -> None:
-        """Send a frame, and before it the figure where that is another one."""
+        """Send a frame; an error is shown instead, for it would end in the person's training."""
         begun = time.perf_counter()
+        try:
+            self._send_frame()
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is shown
+            self._frame = undrawn(self._frame, error)
+        self._updates.interval = max(0.1, _SHARE * (time.perf_counter() - begun))
+
+    def _send_frame(self) -> None:
+        """Send a frame, and before it the figure where that is another one."""
         run, golden = self._watching.thinned(MOST_STEPS), self._watching.golden
         names, statistic = rows_of(run, golden), self.statistic
         drawn = (run.name, names, statistic, [id(one) for one in golden], self._looks(run))
@@ -100,7 +109,6 @@ class WatchView(anywidget.AnyWidget):
                 self._bands = bands_of(golden, names, statistic)
                 self._figure = _bare_figure(run, golden, statistic)
             self._frame = json.dumps(self._frame_of(run, golden, statistic))
-        self._updates.interval = max(0.1, _SHARE * (time.perf_counter() - begun))
 
     def _looks(self, run: WatchedRun) -> list[tuple[bool, ...]]:
         """For each site what its axis and the legend depend on.

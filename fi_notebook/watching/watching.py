@@ -23,6 +23,7 @@ from torch.optim import Optimizer
 from fi_notebook.analysis.watched import alerts
 from fi_notebook.core.fault import texts
 from fi_notebook.core.frames import pandas
+from fi_notebook.core.listeners import Listeners
 from fi_notebook.core.site import Site, Target
 from fi_notebook.core.stats import STATISTICS
 from fi_notebook.core.steps import Steps
@@ -30,7 +31,7 @@ from fi_notebook.core.watched import DRAWN, Alert, WatchedRun
 from fi_notebook.core.whole import check_whole
 from fi_notebook.engine.arguments import optimizers_of
 from fi_notebook.engine.reading import Choice, Reading
-from fi_notebook.errors import SiteError
+from fi_notebook.errors import SessionError, SiteError
 from fi_notebook.watching.recording import Recordings
 from fi_notebook.watching.training import Training
 
@@ -66,7 +67,7 @@ class Watching:
         SiteError: A site that cannot be read, or a module or stored tensor that does not
             exist; names the nearest.
         TypeError: The model is no module, an optimizer or a golden run none.
-        ValueError: A number that cannot be.
+        ArgumentError: A number that cannot be.
     """
 
     def __init__(
@@ -91,7 +92,7 @@ class Watching:
         self.model = model
         self.choices = choices_of(sites, modules=modules, phases=phases)
         self._recordings = Recordings(_runs_of(golden))
-        self._listeners: list[Callable[[], None]] = []
+        self._listeners: Listeners[[]] = Listeners()
         self._training = Training(
             model,
             self.choices,
@@ -194,20 +195,20 @@ class Watching:
         Asked several times, the golden runs make a band.
 
         Raises:
-            SiteError: Nothing was recorded yet.
+            SessionError: Nothing was recorded yet.
         """
         self._training.restart()
         if not self._recordings.current(1).series:
-            raise SiteError("nothing was recorded yet; train first, then keep it as golden")
+            raise SessionError("nothing was recorded yet; train first, then keep it as golden")
         kept = self._recordings.keep_as_golden()
-        self._tell()
+        self._listeners.tell()
         return kept
 
     def close(self) -> None:
         """Detach from the training; what was recorded stays. May be called again."""
         self._training.close()
         _open.discard(self)
-        self._tell()
+        self._listeners.tell()
 
     def __enter__(self) -> Watching:  # noqa: PYI034  (Self is newer than Python 3.10)
         """The watch itself; it is closed when the block is left."""
@@ -231,22 +232,23 @@ class Watching:
     # who draws
 
     def subscribe(self, listener: Callable[[], None]) -> Callable[[], None]:
-        """Tell a listener, in the training's thread, that there is more; undone by a call."""
-        self._listeners.append(listener)
-        return lambda: self._listeners.remove(listener) if listener in self._listeners else None
+        """Tell a listener, in the training's thread, that there is more; undone by a call.
+
+        One that raises is logged; the training goes on.
+
+        Raises:
+            TypeError: It cannot be called.
+        """
+        return self._listeners.subscribe(listener)
 
     def add(self, run: str, step: int, found: Sequence[Reading], *, anew: bool = False) -> None:
         """Record what was read in a step of a run."""
         self._recordings.add(run, step, found, anew=anew)
-        self._tell()
+        self._listeners.tell()
 
     def _flush(self) -> None:
         if not self.closed:
             self._training.flush()
-
-    def _tell(self) -> None:
-        for listener in list(self._listeners):
-            listener()
 
 
 def choices_of(

@@ -108,3 +108,10 @@ def test_an_output_of_which_nothing_is_known_masks_nothing() -> None:
     compared = comparison({"mm*1:0": 0.1}, CHAIN)
     compared.columns["relative_l2"][1] = nan
     assert EFFECTS[assign_effects(CHAIN, compared.columns)[1]] == "equal"
+
+
+def test_what_was_not_looked_at_is_not_said_to_absorb_nan() -> None:
+    """The neg of a NaN is finite: it absorbs it. Of the abs no statistics were taken."""
+    trace = build(Call("log", "a"), Call("neg", "b", inputs=(0,)), Call("abs", "c", inputs=(0,)))
+    trace.site_columns["nan"][:] = [1, 0, -1]
+    assert [NONFINITE[code] for code in nonfinite(trace)] == ["produced", "absorbed", "finite"]

@@ -27,6 +27,7 @@ from fi_notebook.cli import main
 from fi_notebook.core.run import OUTCOMES
 from fi_notebook.core.words import spoken
 from fi_notebook.errors import SessionError
+from fi_notebook.report.campaign_figures import campaign_figures
 from fi_notebook.session import Session
 from tests import models
 from tests.campaign import sessions
@@ -309,6 +310,21 @@ def test_figures_and_report_are_made(small: Campaign, tmp_path: Path) -> None:
     assert "masked exact" in text
 
 
+def test_a_picture_that_fails_takes_no_other_with_it(
+    small: Campaign, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The heat map says why in its text; the bars are there."""
+
+    def broken(_columns: object) -> None:
+        raise RuntimeError("no ink")
+
+    monkeypatch.setattr("fi_notebook.report.figures.campaign.heat_map", broken)
+    figures, texts = campaign_figures(small.results.columns())
+    assert "harm" not in figures
+    assert texts["harm"] == "the figure could not be drawn: no ink"
+    assert "outcomes" in figures
+
+
 def test_a_campaign_comes_from_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """`fi-notebook campaign` runs it, `fi-notebook replay` makes a row again; no path stays."""
     plan, journal, path = tmp_path / "plan.json", tmp_path / "j.jsonl", list(sys.path)
@@ -554,3 +570,18 @@ def test_a_slice_and_its_replay_name_the_same_gradient() -> None:
         (mine,), (theirs,) = (named.findall(each) for each in (row.reason, run.outcome.reason))
         assert mine == theirs
         assert mine not in {"conv1.bias", "conv2.bias"}
+
+
+def test_a_listener_that_raises_does_not_end_a_campaign(caplog: pytest.LogCaptureFixture) -> None:
+    """All 20 injections are made, and it is not running any more; the log has the error."""
+    campaign = Campaign.of_sites(sessions.inference(), "relu", n=20, seed=1)
+
+    def broken() -> None:
+        raise RuntimeError("no")
+
+    campaign.subscribe(broken)
+    assert len(campaign.run(chunk=10)) == 20
+    assert not campaign.running
+    assert "broken failed" in caplog.text
+    with pytest.raises(TypeError, match="listener is None; expected a callable"):
+        campaign.subscribe(None)  # type: ignore[arg-type]

@@ -77,7 +77,7 @@ def test_a_plan_is_changed_by_making_another() -> None:
     assert list(plan.without("f1")) == [other]
     assert len(plan) == 2
     assert plan[0] is plan["f1"] is RELU
-    with pytest.raises(KeyError):
+    with pytest.raises(KeyError, match=r"^the plan holds no fault"):
         plan["f3"]
 
 

@@ -79,6 +79,14 @@ def test_where_nan_begins_is_critical() -> None:
     assert [ALERTS[kind] for kind in sent["alert"]] == ["critical", "high", "medium", ""]
 
 
+def test_an_input_from_outside_the_step_is_no_bad_one() -> None:
+    """It has no row (-1), and is not taken for the last, whose NaN is critical."""
+    trace = traces.build(traces.Call("mm", inputs=(-1,)), traces.Call("log"), modules={"": "Net"})
+    trace.site_columns["nan"][1] = 1
+    _, sent = trace_payload(trace)
+    assert [ALERTS[kind] for kind in sent["alert"]] == ["", "critical"]
+
+
 def test_a_plan_marks_the_rows_that_it_would_strike() -> None:
     """A target without output strikes every output; a foreign one marks nothing."""
     trace = traces.digits_step()

@@ -111,6 +111,18 @@ def test_a_sample_says_how_far_where_the_budget_holds_no_more() -> None:
     assert compared.columns["relative_l2"][relu] == pytest.approx(0.5, rel=1e-6)
 
 
+def test_a_replay_leaves_the_golden_trace_as_it_was() -> None:
+    """What it keeps beyond the budget, relu's 4 bytes each, is told by the run alone."""
+    explored = session(0)
+    trace = explored.trace()
+    traced = dict(trace.info["memory"])
+    explored.arm("relu*1:0", "scale", factor=2.0)
+    run = explored.replay()
+    relu = trace.sites[trace.row("relu*1:0")]
+    assert (traced["always"], run.memory["always"]) == (0, 4 * int(np.prod(relu.shape)))
+    assert trace.info["memory"] == traced
+
+
 def test_a_spill_file_keeps_everything_exact(tmp_path: Path) -> None:
     """With a budget of nothing all outputs lie in a safetensors file, under their sites' names."""
     path = tmp_path / "golden.safetensors"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import pickle
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -336,3 +338,22 @@ def test_arguments_of_a_session_are_checked() -> None:
         Session(lambda a, b: a + b, model=made.model)
     with pytest.raises(TypeError, match=r"tolerance is a float; expected fi\.Tolerance"):
         Session(made.step, model=made.model, tolerance=1e-3)  # type: ignore[arg-type]  # the test's
+
+
+def test_nobody_changes_an_armed_fault() -> None:
+    """Neither in the plan, in its undo history or in a past run, nor by what it was armed with."""
+    session, index, bits = _session(), [0, 0, 3, 3], [30, 31]
+    fault = session.arm("relu*1:0", "bitflip", elements={"index": index}, bit=bits)
+    run = session.replay()
+    index[0], bits[0] = 7, 7
+    for held in (fault, session.plan["f1"], run.plan["f1"]):
+        assert held.parameters == {"bit": [30, 31]}
+        assert held.elements == {"index": [0, 0, 3, 3]}
+        with pytest.raises(TypeError, match="never changed"):
+            held.parameters["bit"] = 3  # type: ignore[index]
+        with pytest.raises(TypeError, match="never changed"):
+            held.parameters["bit"][0] = 3
+        with pytest.raises(TypeError, match="never changed"):
+            held.elements["index"][0] = 3
+    plain = dataclasses.asdict(pickle.loads(pickle.dumps(fault)))
+    assert (plain["parameters"], plain["elements"]) == (fault.parameters, fault.elements)

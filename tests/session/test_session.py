@@ -361,7 +361,7 @@ def test_the_plan_is_undone_and_done_again(net: Net) -> None:
     session.redo()
     session.disarm()
     assert heard == [1, 2, 1, 2, 1, 0]
-    with pytest.raises(SessionError, match="no fault 'f9' is armed"):
+    with pytest.raises(FaultError, match=r"^the plan holds no fault 'f9'$"):
         session.disarm("f9")
     assert session.arm("addmm*1:0", "zero").id == "f1"
 
@@ -448,3 +448,14 @@ def test_a_session_keeps_the_last_runs_alone(net: Net) -> None:
     assert len(session.runs) == MOST_RUNS == 10
     assert all(kept is made for kept, made in zip(session.runs, runs[2:], strict=True))
     assert session.run is runs[-1]
+
+
+def test_traces_and_runs_are_found_among_others(net: Net) -> None:
+    """Each is itself alone: it is compared, searched and put in a set without its arrays."""
+    session = net.session()
+    first, second = session.trace(), session.trace()
+    runs = [session.replay(), session.replay()]
+    assert [session.runs.index(run) for run in runs] == [0, 1]
+    assert first == first  # noqa: PLR0124 - it is what is asked
+    assert first != second
+    assert len({first, second, *runs, runs[0].comparison, runs[1].comparison}) == 6

@@ -166,3 +166,22 @@ def test_every_picture_has_a_text() -> None:
     assert set(made["figures"]) == set(made["texts"]) == {"outcomes", "harm", "losses"}
     assert "bit" in made["texts"]["harm"]
     assert "median of the last loss" in made["texts"]["losses"]
+
+
+@pytest.mark.parametrize("part", ["frame", "pictures"])
+def test_what_cannot_be_drawn_is_said_in_the_widget(
+    part: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The campaign goes on to its end; the frame says what went wrong."""
+
+    def broken(_campaign: object) -> None:
+        raise RuntimeError("no ink")
+
+    with comms():
+        campaign = _campaign(20)
+        view = campaign.show()
+        monkeypatch.setattr(f"fi_notebook.ui.campaign_view.{part}", broken)
+        assert len(campaign.run(chunk=10)) == 20
+        assert json.loads(view._frame)["words"] == "this could not be drawn: no ink"
+        monkeypatch.undo()
+        view.close()

@@ -241,3 +241,20 @@ def _updates(waiting: Any) -> list[dict[str, Any]]:
         if "update" in content:
             found.append(content)
     return found
+
+
+def test_what_cannot_be_drawn_is_said_in_the_widget(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The training goes on; the frame says what went wrong, until one can be drawn again."""
+
+    def broken(*_args: object, **_how: object) -> None:
+        raise RuntimeError("no ink")
+
+    case = models.mlp(seed=1)
+    with comms(), closing(LiveWatch(case.model, "relu")) as watch, closing(watch.view) as view:
+        with monkeypatch.context() as patch:
+            patch.setattr("fi_notebook.ui.watch_view.watched_points", broken)
+            case.step()
+            view.flush()
+            assert json.loads(view._frame)["words"] == "this could not be drawn: no ink"
+        view.flush()
+        assert json.loads(view._frame)["words"] == "training, up to step 0"

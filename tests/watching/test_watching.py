@@ -17,7 +17,7 @@ from torch.utils.flop_counter import FlopCounterMode
 import fi_notebook as fi
 from fi_notebook.core.stats import STATISTICS
 from fi_notebook.engine.reading import MOST_SITES
-from fi_notebook.errors import SiteError
+from fi_notebook.errors import SessionError, SiteError
 from fi_notebook.watching import Watching
 from tests import models
 
@@ -310,7 +310,7 @@ class TestGolden:
         """It says what to do first."""
         with (
             Watching(models.mlp(seed=1).model, "relu") as watch,
-            pytest.raises(SiteError, match="train first"),
+            pytest.raises(SessionError, match="train first"),
         ):
             watch.keep_as_golden()
 
@@ -508,3 +508,21 @@ class TestLife:
         ):
             case.forward_backward().mul_(1 / 0)
         assert not torch.utils._python_dispatch._get_current_dispatch_mode_stack()
+
+
+def test_a_listener_that_raises_does_not_end_the_training(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Three steps are made and read all the same; each update is told of, and logged."""
+    model = Doubler([1.0, 1.0])
+
+    def broken() -> None:
+        raise RuntimeError("no")
+
+    with Watching(model, "relu") as watch, caplog.at_level(logging.ERROR, "fi_notebook"):
+        watch.subscribe(broken)
+        trained(model, steps=3)
+        assert watch.current.last_step == 2
+        with pytest.raises(TypeError, match="listener is None; expected a callable"):
+            watch.subscribe(None)  # type: ignore[arg-type]
+    assert "broken failed" in caplog.text

@@ -16,8 +16,9 @@ export function campaignPart(view, arm = null) {
   const bar = h("progress.progress", { max: 1, value: 0, "aria-label": "progress of the campaign" });
   const rates = h("div.rates");
   const plots = h("div.plots");
+  const broken = h("div.broken");
   const rows = h("div.worst");
-  const el = h("div.campaign", null, h("div.words", null, words, bar), rates, plots, rows);
+  const el = h("div.campaign", null, h("div.words", null, words, bar), rates, plots, broken, rows);
   /** @type {Map<string, any>} */
   const places = new Map();
   return {
@@ -28,6 +29,7 @@ export function campaignPart(view, arm = null) {
       bar.value = frame.planned ? frame.done / frame.planned : 0;
       fill(rates, frame.rates?.length ? [table(HEADS, frame.rates, "rates of the outcomes")] : []);
       drawAll(view, plots, places, pictures);
+      fill(broken, undrawn(pictures).map((line) => h("div.warning", null, line)));
       fill(rows, changedRows(frame, arm));
     },
   };
@@ -55,6 +57,11 @@ function drawAll(view, plots, places, { figures = {}, texts = {} } = {}) {
     if (place.source !== source) Object.assign(place, { source, parsed: JSON.parse(source) });
     if (place.plot.fiPlot !== place.parsed) draw(view, place.plot, place.parsed);
   }
+}
+
+/** What is said of the pictures that could not be drawn. */
+export function undrawn({ figures = {}, texts = {} } = {}) {
+  return Object.keys(texts).filter((name) => !(name in figures)).map((name) => `${name}: ${texts[name]}`);
 }
 
 /** Some rows whose result is another, to be opened one by one. */
