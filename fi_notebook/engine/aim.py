@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from fi_notebook import faults
 from fi_notebook.core.fault import Fault
 from fi_notebook.core.injection import NotInjected
-from fi_notebook.core.match import CodeFilter, module_hint
+from fi_notebook.core.match import CodeFilter, module_hint, unwrapped
 from fi_notebook.core.site import PHASES, Target
 from fi_notebook.core.unfit import Asked
 from fi_notebook.core.words import agreed, counted, too_few
@@ -196,7 +196,7 @@ class Aim:
             module = anchor.module  # whose it is shows after the call: it makes state of nothing
         place = (PHASES[call.phase], module, call.module_call, call.ordinal)
         clicked = (anchor.phase, anchor.module, anchor.module_call, anchor.ordinal)
-        if place == clicked:
+        if _unwrapped(*place) == _unwrapped(*clicked):
             return True
         why = "the script changed" if call.counted or self.watch.clock.one_step else _UNCOUNTED
         if self.watch.clock.one_step and call.step > 0:
@@ -319,6 +319,11 @@ def _has_overload(call: Call, target: Target) -> bool:
 def takes_late(fault: Fault) -> bool:
     """Whether a fault asks for calls after the update that read no parameter."""
     return fault.target.call is not None or bool(fault.phases)
+
+
+def _unwrapped(phase: str, module: str, *numbers: int) -> tuple[str | int, ...]:
+    """A place, the same in a model and in what wraps it."""
+    return (phase, unwrapped(module), *numbers)
 
 
 def _place(phase: str, module: str, module_call: int, ordinal: int) -> str:
