@@ -242,4 +242,5 @@ class Injector:
 
     @property
     def _rank(self) -> int:
-        return process_rank() if self._given_rank is None else self._given_rank
+        asked = process_rank()  # asked in each step, for when the group is gone
+        return asked if self._given_rank is None else self._given_rank
