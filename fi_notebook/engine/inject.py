@@ -141,10 +141,12 @@ class Striker:
         """Strike the outputs that are chosen; gives the result as others shall see it."""
         self._note_unsafe(call)
         inherit(call, result, self.watch)
+        moves = is_collective(call.op)
+        if moves:
+            self.ranks.keep_order(call, result)
         aims = self._by_op.get(call.op)
         if aims is None:
             return result
-        moves = is_collective(call.op)
         aims = [aim for aim in aims if not (moves and gives(aim, call))]
         chosen = [aim for aim in aims if aim.at(call)]
         learning = [aim for aim in aims if aim.learns(call)]

@@ -420,6 +420,43 @@ def data_parallel_campaign(rank: int, size: int) -> Any:
     }
 
 
+def hooked(rank: int, size: int, plan: Plan) -> Any:
+    """DDP whose communication hook sums twice, the second time when the first sum is there.
+
+    The gradient on rank r is (r + 1) (1, 2).
+    """
+    inner = nn.Linear(2, 1, bias=False)
+    model = nn.parallel.DistributedDataParallel(inner)
+    done: list[bool] = []
+
+    def again(future: Any) -> Tensor:
+        value: Tensor = future.value()[0]
+        dist.all_reduce(value)
+        return value
+
+    def hook(bucket: Any) -> Any:
+        work = distributed.all_reduce(bucket.buffer(), async_op=True)
+        done.append(work.is_completed())
+        return work.get_future().then(again)
+
+    model.register_comm_hook(None, lambda _state, bucket: hook(bucket))
+    with Injector(plan, model=model) as injector:
+        model(torch.tensor([[1.0, 2.0]]) * (rank + 1)).sum().backward()
+    return {"gradient": _numbers(inner.weight.grad), "done": done, **_told(injector)}
+
+
+def joined(rank: int, size: int, plan: Plan) -> Any:
+    """DDP in which rank r makes r + 1 steps, and goes along with the others after them."""
+    model = nn.parallel.DistributedDataParallel(nn.Linear(1, 1, bias=False))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with Injector(plan, model=model) as injector, model.join():
+        for _ in range(rank + 1):
+            model(torch.ones(1, 1)).sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    return _told(injector)
+
+
 def sharded(rank: int, size: int, plan: Plan, steps: int) -> Any:
     """FSDP2 over one Linear of weight (1, 1, 1, 1)ᵀ; loss = sum of outputs.
 
