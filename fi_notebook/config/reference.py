@@ -102,6 +102,10 @@ of a shard, its own part.
   of the next step. Reading without a call (`numpy()`, `tolist()`) comes too early.
 - With pipelining a stage receives before its forward, which begins the step: what it receives for
   micro batch 0 belongs to the step before, as its last receive, and is struck in that step's turn.
+  Sends and receives have the phase of where they are made (`loss`, `other`), not of what they
+  carry.
+- The collectives that DTensor makes within its own operators are neither seen nor struck: of
+  `relu` on a partial sum, say, or of `clip_grad_norm_` with FSDP2.
 - An operator alone chooses what others make by it as well: `c10d::allgather_` the calls of
   `all_gather_object`, `c10d::broadcast_` that by which DDP agrees on its buckets in step 1.
 - FSDP2 gives a sharded module another class: `Net` is `FSDPNet`, also for `--model`.

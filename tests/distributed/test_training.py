@@ -222,3 +222,14 @@ def test_ranks_that_run_out_of_inputs_do_not_ask_each_other(two: Pool) -> None:
     answers = two.run("joined", plan=plan)
     assert [a["struck"] for a in answers] == [[], []]
     assert [a["missed"] for a in answers] == [{"f1": reason}] * 2
+
+
+def test_a_collective_may_be_within_an_operator_of_a_sharded_model(two: Pool) -> None:
+    """FSDP2 holds DTensors, whose own collectives are not seen: the reason says so."""
+    plan = _plan("_c10d_functional::all_reduce", "zero", steps=[0])
+    reason = (
+        "no call of '_c10d_functional::all_reduce' was made in step 0; those that DTensor makes "
+        "within its own operators are not seen"
+    )
+    answers = two.run("sharded", plan=plan, steps=1)
+    assert [a["missed"] for a in answers] == [{"f1": reason}] * 2
