@@ -14,13 +14,11 @@ import argparse
 import importlib.util
 import inspect
 import json
-import logging
 import os
 import subprocess
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -225,10 +223,11 @@ def _script_arguments(parser: argparse.ArgumentParser) -> None:
 def _run_script(plan: str | dict[str, Any], options: Options) -> int | None:
     """Run a script as the main program; its own exit code is given back."""
     from fi_notebook.injector import run_script
+    from fi_notebook.injector.shown import shown
 
     _check_script(options)
     loaded = FaultPlan.load(plan)  # a plan that cannot be read fails before the script runs
-    with _logged():
+    with shown():
         injector = run_script(
             loaded,
             options.source,
@@ -268,21 +267,6 @@ def _verbosity(plan: FaultPlan, asked: int) -> str:
         return "normal" if asked == 1 else "verbose"
     logs = not len(plan) or plan.log_steps is not None
     return plan.verbosity if logs or plan.verbosity == "verbose" else "quiet"
-
-
-@contextmanager
-def _logged() -> Iterator[None]:
-    """What the package logs is shown while the script runs."""
-    logger, handler = logging.getLogger("fi_notebook"), logging.StreamHandler()
-    level = logger.level
-    handler.setFormatter(logging.Formatter("%(levelname)s:fi_notebook:%(message)s"))
-    logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
-    try:
-        yield
-    finally:
-        logger.removeHandler(handler)
-        logger.setLevel(level)
 
 
 def report(options: Options) -> int | None:

@@ -37,6 +37,7 @@ from fi_notebook.engine.collectives import (
     contributed,
     gets_nothing,
     is_asynchronous,
+    is_collective,
     is_final,
     least_of,
     may_wait,
@@ -228,8 +229,9 @@ class RankStriker:
         What a communication hook does then (``work.get_future().then(…)``) is done here and in
         its turn: else it may be in a thread of the backend, where its collectives are not seen.
         """
-        step = max(call.step, 0)
-        if call.phase == BACKWARD and any(aim.asks(step) for aim in self._striker.aims):
+        if call.phase != BACKWARD or not is_collective(call.op):
+            return
+        if any(aim.asks(max(call.step, 0)) for aim in self._striker.aims):
             is_final(call.op, result)
 
     def gets_nothing(self, aim: Aim, call: Call) -> bool:

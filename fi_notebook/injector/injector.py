@@ -230,7 +230,8 @@ class Injector:
         """A step begins."""
         self._striker.begin_step(step, self._rank)
         if self._is_seen(step):
-            self._log.begin_step(step, listed=self._striker.due(step) or self._log.lists(step))
+            listed = self._striker.due(step) or self._log.lists(step)
+            self._log.begin_step(step, listed=listed, who=speaker(self._rank))
 
     def _is_seen(self, step: int) -> bool:
         """Whether the calls of a step are looked at."""

@@ -115,6 +115,29 @@ def test_every_line_of_a_rank_names_it(
     assert injector.report().startswith("rank 1: 1 injection, training came to step 0\n")
 
 
+def test_every_line_of_the_log_but_of_calls_names_its_rank(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Steps, phases, module names and what is unknown; the line of a call is as it always is."""
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    case = models.mlp()
+    config = {"version": 2, "modules": ["0", "lyer"], "log_steps": 0}
+    with (
+        caplog.at_level("INFO", logger="fi_notebook"),
+        Injector(config, model=case.model) as injector,
+    ):
+        case.step()
+    assert injector.step == 0
+    told = lines(caplog)
+    assert told[0].startswith("rank 1: some of the target modules: lyer")
+    assert told[1] == "rank 1: current step 0. Restart counting"
+    assert "rank 1: forward start" in told
+    others = [line for line in told if not line.startswith("rank 1: ")]
+    assert others
+    assert all("*step0*" in line for line in others)
+
+
 def test_a_rank_is_still_named_when_its_group_is_gone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
