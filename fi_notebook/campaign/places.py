@@ -9,7 +9,6 @@ places.sites(rows)
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from fnmatch import fnmatchcase
 from functools import cached_property
 from math import prod
 
@@ -18,6 +17,7 @@ import numpy as np
 from fi_notebook import faults
 from fi_notebook.campaign.draws import CampaignError
 from fi_notebook.core.lookup import make_sites
+from fi_notebook.core.match import name_matches
 from fi_notebook.core.site import Site, Target
 from fi_notebook.core.trace import FLAGS, Trace
 from fi_notebook.errors import did_you_mean
@@ -86,7 +86,7 @@ class Places:
                 "param:, buffer: or grad: and a name"
             )
         kind = [site for site in self._stored if site.kind == target.kind]
-        found = [s for s in kind if any(fnmatchcase(n, target.op) for n in self._names[s.op])]
+        found = [s for s in kind if name_matches(target.op, self._names[s.op])]
         if not found:
             near = did_you_mean(target.op, [n for site in kind for n in self._names[site.op]])
             raise CampaignError(f"no {target.kind} {target.op!r}{near}")

@@ -18,7 +18,7 @@ from typing import Any
 
 from fi_notebook.campaign.journal import JournalError, Row
 from fi_notebook.campaign.worker import Job, fault_of
-from fi_notebook.session.replay import REPEATABLE
+from fi_notebook.session.repeating import REPEATABLE
 
 __all__ = ["Company", "check_resumed"]
 

@@ -9,10 +9,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import logging
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
@@ -80,11 +77,12 @@ def follow(plan: str | dict[str, Any], options: Options) -> int | None:
         ModuleNotFoundError: There is no such module.
     """
     from fi_notebook.injector import run_module, run_script
+    from fi_notebook.injector.shown import shown
 
     _check(options)
     loaded = FaultPlan.load(plan)  # a plan that cannot be read fails before the script runs
     run_it = run_module if options.module else run_script
-    with _logged():
+    with shown():
         injector = run_it(
             loaded,
             str(options.source),
@@ -157,18 +155,3 @@ def _verbosity(plan: FaultPlan, asked: int) -> str:
         return "normal" if asked == 1 else "verbose"
     logs = not len(plan) or plan.log_steps is not None
     return plan.verbosity if logs or plan.verbosity == "verbose" else "quiet"
-
-
-@contextmanager
-def _logged() -> Iterator[None]:
-    """What the package logs is shown while the script runs."""
-    logger, handler = logging.getLogger("fi_notebook"), logging.StreamHandler()
-    level = logger.level
-    handler.setFormatter(logging.Formatter("%(levelname)s:fi_notebook:%(message)s"))
-    logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
-    try:
-        yield
-    finally:
-        logger.removeHandler(handler)
-        logger.setLevel(level)

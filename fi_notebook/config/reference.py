@@ -91,11 +91,21 @@ of a shard, its own part.
   which all ranks must count alike. By it the ranks of the group find out whether they all mean the
   call; where they do not, none of them strikes, and each says so. Ranks that make other calls
   number them otherwise; where a model names a rank (`drop_rank`), the number is that of this rank.
+  Ranks whose steps part, as with uneven inputs, would wait for each other for ever: it hangs. In a
+  `Join` over a part of the model it is not made, and says so.
+- What a communication hook of DDP does when its first collective is there (PowerSGD) may be done
+  in a thread of the backend, where it is not seen: there a call's number differs from run to run.
+  Choose such calls without one. `wrong_reduction` waits for each collective of the backward in its
+  steps, and counts them alike.
 - What `recv_` gets cannot be waited for: it is struck just before the first call that takes the
   buffer, a send or another receive included, and given up with a reason where none does by the end
   of the next step. Reading without a call (`numpy()`, `tolist()`) comes too early.
 - With pipelining a stage receives before its forward, which begins the step: what it receives for
   micro batch 0 belongs to the step before, as its last receive, and is struck in that step's turn.
+  Sends and receives have the phase of where they are made (`loss`, `other`), not of what they
+  carry.
+- The collectives that DTensor makes within its own operators are neither seen nor struck: of
+  `relu` on a partial sum, say, or of `clip_grad_norm_` with FSDP2.
 - An operator alone chooses what others make by it as well: `c10d::allgather_` the calls of
   `all_gather_object`, `c10d::broadcast_` that by which DDP agrees on its buckets in step 1.
 - FSDP2 gives a sharded module another class: `Net` is `FSDPNet`, also for `--model`.

@@ -5,7 +5,8 @@
     code    "run.py[83]" any frame of the call's stack; also "run.py", "In [5][3]"
 
 Wrapper prefixes (``module.`` of DDP, ``_orig_mod.`` of torch.compile and the like)
-may be left out of a module filter.
+may be left out of a module filter and of the name of a parameter, and may stand in either where
+the model has none.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ __all__ = [
     "is_glob",
     "module_hint",
     "module_matches",
+    "name_matches",
     "unknown_hint",
     "unwrapped",
 ]
@@ -78,6 +80,18 @@ def _below(pattern: str, name: str) -> bool:
         return name.startswith(pattern + ".")
     parts = name.split(".")
     return any(fnmatchcase(".".join(parts[: n + 1]), pattern) for n in range(len(parts)))
+
+
+def name_matches(pattern: str, names: Iterable[str]) -> bool:
+    """Whether a name, or a glob, is that of a stored tensor, but for what wrappers add.
+
+    Args:
+        pattern: The name or glob, such as ``a.weight``.
+        names: Every name of the tensor; one that is tied has several.
+    """
+    wanted = {pattern, unwrapped(pattern)}
+    forms = {form for name in names for form in (name, unwrapped(name))}
+    return any(fnmatchcase(form, want) for form in forms for want in wanted)
 
 
 def module_hint(text: str, names: Iterable[str]) -> str:

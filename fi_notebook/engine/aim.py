@@ -15,16 +15,17 @@ from fi_notebook import faults
 from fi_notebook.core.chosen import takes_late
 from fi_notebook.core.fault import Fault
 from fi_notebook.core.injection import NotInjected
-from fi_notebook.core.match import CodeFilter, module_hint
+from fi_notebook.core.match import CodeFilter, module_hint, unwrapped
 from fi_notebook.core.site import PHASES, Target
 from fi_notebook.core.unfit import Asked
 from fi_notebook.core.words import agreed, counted, too_few
-from fi_notebook.engine.collectives import qualified_operator
+from fi_notebook.engine.collectives import is_collective, qualified_operator
 from fi_notebook.engine.considered import Considered
 from fi_notebook.engine.filters import ModuleFilter
 from fi_notebook.engine.intercept import OPTIMIZER, OTHER, Call, Watch
 from fi_notebook.engine.operators import uncalled
 from fi_notebook.engine.outputs import Output
+from fi_notebook.engine.storages import local_part
 from fi_notebook.engine.world import world_size
 
 __all__ = ["LATE", "Aim"]
@@ -34,6 +35,9 @@ LATE = (
     "its number, or with phases=['other']"
 )
 """Why a call that a fault names by its operator alone is passed over."""
+
+_WITHIN = "; those that DTensor makes within its own operators are not seen"
+"""Of a collective that was not seen, where the model holds DTensors."""
 
 _UNCOUNTED = "what comes before a step's first training forward takes no such number here"
 """Of ``other/…`` in a training loop, where that is the end of the step before."""
@@ -197,7 +201,7 @@ class Aim:
             module = anchor.module  # whose it is shows after the call: it makes state of nothing
         place = (PHASES[call.phase], module, call.module_call, call.ordinal)
         clicked = (anchor.phase, anchor.module, anchor.module_call, anchor.ordinal)
-        if place == clicked:
+        if _unwrapped(*place) == _unwrapped(*clicked):
             return True
         why = "the script changed" if call.counted or self.watch.clock.one_step else _UNCOUNTED
         if self.watch.clock.one_step and call.step > 0:
@@ -279,7 +283,9 @@ class Aim:
         called = [op for op, counted in self.watch.numbers if counted == target.counted]
         hint = module_hint(str(target), self.watch.table.names) or uncalled(self.op, called)
         unseen = "" if target.counted or self.watch.clock.one_step else f" ({_UNCOUNTED})"
-        return f"no call of {target.op!r} was made {self._when()}{hint}{unseen}"
+        held = self.watch.parameters.parameters.values()
+        within = is_collective(self.op) and any(local_part(each) is not each for each in held)
+        return f"no call of {target.op!r} was made {self._when()}{hint}{_WITHIN * within}{unseen}"
 
     def _when(self) -> str:
         """In which steps and micro batches it was to strike, and how many of these there were."""
@@ -315,6 +321,11 @@ def _is_of_no_rank(fault: Fault) -> bool:
 
 def _has_overload(call: Call, target: Target) -> bool:
     return target.overload in (None, call.overload)
+
+
+def _unwrapped(phase: str, module: str, *numbers: int) -> tuple[str | int, ...]:
+    """A place, the same in a model and in what wraps it."""
+    return (phase, unwrapped(module), *numbers)
 
 
 def _place(phase: str, module: str, module_call: int, ordinal: int) -> str:

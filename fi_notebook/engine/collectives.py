@@ -21,6 +21,8 @@ from typing import Any, NamedTuple
 
 import torch
 
+from fi_notebook.engine.world import world_size
+
 __all__ = [
     "COLLECTIVES",
     "WAIT",
@@ -32,6 +34,7 @@ __all__ = [
     "is_asynchronous",
     "is_collective",
     "is_final",
+    "is_of_all",
     "least_of",
     "may_wait",
     "named_arguments",
@@ -148,6 +151,13 @@ class Group(NamedTuple):
 def is_collective(op: str) -> bool:
     """Whether an operator moves tensors between ranks."""
     return op in COLLECTIVES
+
+
+def is_of_all(func: Any, op: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Whether a collective is of all ranks that train, so that none of them is without it."""
+    if COLLECTIVES[op].point_to_point:
+        return False
+    return Group.of(named_arguments(func, args, kwargs)).size == world_size()
 
 
 @lru_cache(maxsize=1024)

@@ -141,6 +141,7 @@ class Striker:
         """Strike the outputs that are chosen; gives the result as others shall see it."""
         self._note_unsafe(call)
         inherit(call, result, self.watch)
+        self.ranks.keep_order(call, result)
         aims = self._by_op.get(call.op)
         if aims is None:
             return result
@@ -310,12 +311,17 @@ class Striker:
         for tensor in tensors_in(written(call.func, call.args, call.kwargs)):
             number = self._struck_views.get(tensor)
             if number is not None and not self.injections[number].note:
-                note = (
-                    f"unsafe_view: {call.op}*{call.number} writes memory that the struck view "
-                    "shared; the write does not reach both (use scope='storage')"
-                )
+                note = _unsafe_view(call)
                 self.injections[number] = replace(self.injections[number], note=note)
-                logger.warning("%s at %s", note, self.injections[number].site)
+                site = self.injections[number].site
+                logger.warning("%s%s at %s", speaker(self.rank), note, site)
+
+
+def _unsafe_view(call: Call) -> str:
+    return (
+        f"unsafe_view: {call.op}*{call.number} writes memory that the struck view shared; the "
+        "write does not reach both (use scope='storage')"
+    )
 
 
 def _given(aims: Sequence[Aim], call: Call, result: Any) -> list[tuple[Aim, Output]]:

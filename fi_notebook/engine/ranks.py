@@ -24,6 +24,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import nn
 
 from fi_notebook import faults
 from fi_notebook.core.valueless import MADE_LIKE
@@ -36,6 +37,7 @@ from fi_notebook.engine.collectives import (
     contributed,
     gets_nothing,
     is_asynchronous,
+    is_collective,
     is_final,
     least_of,
     may_wait,
@@ -221,6 +223,17 @@ class RankStriker:
                 aim.refusal = f"waiting for {call.op}*{call.number} failed: {short(error)}"
             raise
 
+    def keep_order(self, call: Call, result: Any) -> None:
+        """Wait in a backward for each collective, where ranks ask each other in this step.
+
+        What a communication hook does then (``work.get_future().then(…)``) is done here and in
+        its turn: else it may be in a thread of the backend, where its collectives are not seen.
+        """
+        if call.phase != BACKWARD or not is_collective(call.op):
+            return
+        if any(aim.asks(max(call.step, 0)) for aim in self._striker.aims):
+            is_final(call.op, result)
+
     def gets_nothing(self, aim: Aim, call: Call) -> bool:
         """Whether only another rank gets what a call gives; then the reason is kept."""
         nothing = gets_nothing(call.op, named_arguments(call.func, call.args, call.kwargs))
@@ -240,6 +253,11 @@ class RankStriker:
             why = f"{call.op} does not reduce"
         elif not may_wait(call.op):
             why = f"{call.op}*{call.number} is in a coalescing group"
+        elif _joins(self._striker.watch.table.model):
+            why = (
+                "the model is in a Join, where ranks run out of inputs one by one: their steps "
+                "part, and they cannot ask each other"
+            )
         number = None if why else self._agreed(call, given, chosen=chosen)
         if number is not None:
             self._reduce_otherwise(aim, call, given, result, number)
@@ -328,6 +346,12 @@ def gives(aim: Aim, call: Call) -> bool:
     return (
         aim.of_ranks or aim.fault.scope == CONTRIBUTION or (what.point_to_point and not what.gets)
     )
+
+
+def _joins(model: nn.Module) -> bool:
+    """Whether a `torch.distributed.algorithms.Join` was begun over a part of a model."""
+    configs = (getattr(module, "_join_config", None) for module in model.modules())
+    return any(config is not None and config.enable for config in configs)
 
 
 def moved(

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any
 
@@ -29,7 +28,7 @@ from torch import nn
 from torch.optim import Optimizer
 from torch.utils._python_dispatch import _disable_current_modes
 
-from fi_notebook.core.match import check_modules, check_phases, module_matches
+from fi_notebook.core.match import check_modules, check_phases, module_matches, name_matches
 from fi_notebook.core.site import PHASES, Site, Target
 from fi_notebook.core.stats import STATISTICS
 from fi_notebook.core.unfit import Asked
@@ -148,7 +147,7 @@ class _Aim:
         modules = self.choice.modules
         names = self._every_name(name)
         within = modules is None or any(module_matches(m, (module, *names)) for m in modules)
-        return within and any(fnmatchcase(each, self.choice.target.op) for each in names)
+        return within and name_matches(self.choice.target.op, names)
 
     def reason(self) -> str:
         """Why it never chose anything, in one plain clause."""

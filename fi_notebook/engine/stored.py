@@ -21,7 +21,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 import torch
@@ -31,7 +30,7 @@ from torch.optim import Optimizer
 from torch.utils._python_dispatch import _disable_current_modes
 
 from fi_notebook import faults
-from fi_notebook.core.match import is_glob, module_matches
+from fi_notebook.core.match import is_glob, module_matches, name_matches, unwrapped
 from fi_notebook.engine.aim import Aim
 from fi_notebook.engine.intercept import OPTIMIZER, Call, Watch
 from fi_notebook.engine.outputs import schema_of, written
@@ -207,7 +206,7 @@ class StoredStriker:
         with _disable_current_modes():
             for name, module, tensor in found:
                 names = self._watch.parameters.every_name(name)
-                if not any(fnmatchcase(each, aim.fault.target.op) for each in names):
+                if not name_matches(aim.fault.target.op, names):
                     continue
                 if _in_modules(aim, (module, *names)):
                     aim.reached += 1
@@ -291,7 +290,7 @@ def _place(tensor: torch.Tensor) -> tuple[int | None, int, int]:
 
 def _is_of(name: str, parameter: str) -> bool:
     """Whether a gradient's or a state's name is that of a parameter."""
-    return f"{name}.".startswith(f"{parameter}.")
+    return f"{unwrapped(name)}.".startswith(f"{unwrapped(parameter)}.")
 
 
 def _in_modules(aim: Aim, names: Sequence[str]) -> bool:

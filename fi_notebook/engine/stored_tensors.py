@@ -9,14 +9,13 @@ What has several names, being tied, is shown by the first and chosen by any.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from fi_notebook.core.match import is_glob
+from fi_notebook.core.match import is_glob, name_matches
 from fi_notebook.core.site import Site, Target
 from fi_notebook.engine.storages import local_part
 from fi_notebook.errors import SiteError, did_you_mean
@@ -61,7 +60,7 @@ def dtypes_of(target: Target, model: nn.Module) -> set[str]:
     if target.kind == "state":
         return set()
     named = _named(model, target.kind)
-    return {dtype_name(tensor.dtype) for name, tensor in named if fnmatchcase(name, target.op)}
+    return {dtype_name(tensor.dtype) for name, tensor in named if name_matches(target.op, [name])}
 
 
 def optimizer_tensors(
@@ -122,20 +121,20 @@ def check_stored(target: Target, model: nn.Module) -> None:
         raise SiteError(f"no {kind} {wanted!r}; the model has none")
     if kind == "state":  # parameter.name; which names there are shows when it is stepped
         _check_state(wanted, model, names)
-    elif not any(fnmatchcase(name, wanted) for name in names):
+    elif not name_matches(wanted, names):
         trained = _names(model, kind, trained=kind == "grad") or names
         raise SiteError(f"no {kind} {wanted!r}{_nearest(wanted, names, trained)}")
 
 
 def _check_state(wanted: str, model: nn.Module, names: list[str]) -> None:
-    if wanted in names:
+    if not is_glob(wanted) and name_matches(wanted, names):
         raise SiteError(
             f"no state {wanted!r}: name what the optimizer keeps of it, such as "
             f"'state:{wanted}.exp_avg' of Adam or 'state:{wanted}.momentum_buffer' of SGD"
         )
-    if is_glob(wanted) or any(fnmatchcase(wanted, f"{n}.*") for n in names):
-        return
     owner, _, key = wanted.rpartition(".")
+    if is_glob(wanted) or any(name_matches(f"{name}.*", [wanted]) for name in names):
+        return
     trained = _names(model, "state", trained=True) or names
     near = _nearest(owner, names, trained, f".{key}")
     raise SiteError(f"no state {wanted!r}{near}")

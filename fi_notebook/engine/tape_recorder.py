@@ -5,6 +5,9 @@
 What a call writes is what its schema says, and beyond that whatever changed: before a
 call its inputs are compared with the last bits that were seen of them, after it again.
 
+What cannot be on a tape ends the writing, not the step: a backward that an observer leaves by
+an exception may leave a model half done, as one that `DistributedDataParallel` wraps.
+
 Limits: an escape of values without a call (``tensor.numpy()``) cannot be seen here; a
 campaign therefore replays some of its injections in full and compares.
 """
@@ -12,7 +15,8 @@ campaign therefore replays some of its injections in full and compares.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -52,6 +56,9 @@ class TapeRecorder:
 
     Args:
         budget: Bytes for all versions of all storages.
+
+    Attributes:
+        refusal: Why the step cannot be a tape, or None; nothing is written from then on.
     """
 
     def __init__(self, budget: int) -> None:
@@ -67,6 +74,7 @@ class TapeRecorder:
         self._state: torch.Tensor | None = None
         self.roots: Roots[LookKey] = Roots()
         self.watch: Watch | None = None
+        self.refusal: TapeError | None = None
 
     def begin(self, step: int, watch: Watch) -> None:
         """A step begins."""
@@ -74,6 +82,45 @@ class TapeRecorder:
 
     def before(self, call: Call) -> None:
         """Note what a call is about to read."""
+        with self._writing() as writes:
+            if writes:
+                self._read(call)
+
+    def after(self, call: Call, result: Any) -> Any:
+        """Write the call down."""
+        with self._writing() as writes:
+            if writes:
+                self._write(call, result)
+        return result
+
+    def look(self, kind: str, name: str, tensor: torch.Tensor) -> LookKey:
+        """Note that a tensor is looked at now."""
+        key = LookKey(self._step, kind, name)
+        with self._writing() as writes:
+            if writes:
+                slot = self.slot(tensor)
+                self.tape.looks[key] = slot
+                self.tape.add(Look(slot, key, self._step), [(slot.storage, slot.version)])
+        return key
+
+    def check(self) -> None:
+        """Say that the step cannot be a tape.
+
+        Raises:
+            TapeError: It cannot; says why.
+        """
+        if self.refusal is not None:
+            raise self.refusal
+
+    @contextmanager
+    def _writing(self) -> Iterator[bool]:
+        """Whether the step may still be a tape; where it may not, that is kept for `check`."""
+        try:
+            yield self.refusal is None
+        except TapeError as error:
+            self.refusal = error
+
+    def _read(self, call: Call) -> None:
         if is_collective(call.op):
             raise TapeError(f"{call.op} moves data between ranks")
         watch = self.watch
@@ -85,8 +132,7 @@ class TapeRecorder:
         draws = torch.Tag.nondeterministic_seeded in getattr(call.func, "tags", ())
         self._state = torch.get_rng_state() if draws else None
 
-    def after(self, call: Call, result: Any) -> Any:
-        """Write the call down."""
+    def _write(self, call: Call, result: Any) -> None:
         args, kwargs, reads = self._pending
         made = outputs(call.func, call.args, call.kwargs, result)
         known = {slot.storage for slot in reads}
@@ -124,15 +170,6 @@ class TapeRecorder:
         self.tape.add(entry, () if passive else [(slot.storage, slot.version) for slot in reads])
         for look in aliases:
             self.tape.add(look, [(look.slot.storage, look.slot.version)])
-        return result
-
-    def look(self, kind: str, name: str, tensor: torch.Tensor) -> LookKey:
-        """Note that a tensor is looked at now."""
-        key = LookKey(self._step, kind, name)
-        slot = self.slot(tensor)
-        self.tape.looks[key] = slot
-        self.tape.add(Look(slot, key, self._step), [(slot.storage, slot.version)])
-        return key
 
     def slot(self, tensor: torch.Tensor) -> Slot:
         """The place of a tensor, and its bits as they are now."""
@@ -302,6 +339,7 @@ def _record_step(
     watch.optimizer_begins += [optimizer_begins, gradients.take_of]
     calls = Recorder(watch, statistics=False)
     returned = observed(setup, number, Interceptor(watch, [recorder, calls]))
+    recorder.check()
     calls.finish()
     recorder.tape.traces.append(calls.trace({"step": number}))
     gradients.take_rest(made=watch.had_backward)
@@ -310,6 +348,7 @@ def _record_step(
     for kind in ("parameters", "buffers", "optimizer_state"):
         for name, tensor in getattr(state, kind).items():
             recorder.look(kind, name, tensor.detach())
+    recorder.check()
 
 
 def _ignore(_key: LookKey) -> None:

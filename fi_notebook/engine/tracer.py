@@ -25,7 +25,7 @@ from fi_notebook.core.columns import Columns
 from fi_notebook.core.site import Site
 from fi_notebook.core.trace import CALL_COLUMNS, FLAGS, SITE_COLUMNS, Tables, Trace
 from fi_notebook.core.valueless import WORKSPACES
-from fi_notebook.engine.collectives import is_collective, is_final
+from fi_notebook.engine.collectives import is_collective, is_final, is_of_all
 from fi_notebook.engine.intercept import FOLDED, OPTIMIZER, OTHER, Call, Watch, hands_down
 from fi_notebook.engine.looks import Looks
 from fi_notebook.engine.losses import Roots
@@ -102,6 +102,9 @@ class Recorder:
         golden: What was kept of the golden run, to measure against, or None.
         statistics: Whether the outputs are summarised.
         progress: Called before each call, with it; None tells nobody.
+
+    Attributes:
+        met_all: Whether it made a collective of all ranks.
     """
 
     def __init__(
@@ -116,6 +119,7 @@ class Recorder:
         """Start with nothing recorded."""
         self.watch = watch
         self.progress = progress
+        self.met_all = False
         self.roots: Roots[torch.Tensor] = Roots()
         self.draws: list[tuple[str, str]] = []
         self._looks = Looks(watch.table.model, statistics=statistics, store=store, golden=golden)
@@ -159,6 +163,7 @@ class Recorder:
         made = outputs_by(fixed.schema, call.args, call.kwargs, result)
         first = len(self._sites)
         final = not fixed.moves or is_final(call.op, result)
+        self.met_all |= fixed.moves and is_of_all(call.func, call.op, call.args, call.kwargs)
         seen = [self._site(call, fixed, output, final=final) for output in made]
         if self._masking is not None:
             self._mask(call, made, range(first, len(self._sites)))

@@ -15,6 +15,7 @@ import json
 import torch
 
 from fi_notebook.core.fault import Fault
+from fi_notebook.core.match import unwrapped
 from fi_notebook.core.site import Site
 
 __all__ = ["comes_up", "firing", "generator"]
@@ -27,7 +28,7 @@ def firing(
 
     Args:
         fault: The fault.
-        site: Where it strikes; only what identifies it counts.
+        site: Where it strikes; only what identifies it counts, and no wrapper of the model.
         step: The step, from 0.
         rank: Rank of this process; of a fault that all ranks make together none counts.
         micro_batch: Root forward of the step, from 0; counts for stored tensors alone, since a
@@ -39,7 +40,7 @@ def firing(
     who = (fault.id, -1 if fault.model == "wrong_reduction" else rank, step)
     if site.kind == "call":
         return (*who, site.op, site.call, site.output, site.index)
-    return (*who, site.kind, site.op, *([micro_batch] if micro_batch > 0 else []))
+    return (*who, site.kind, unwrapped(site.op), *([micro_batch] if micro_batch > 0 else []))
 
 
 def generator(seed: int, *identity: object, device: torch.device | str = "cpu") -> torch.Generator:

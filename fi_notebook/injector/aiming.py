@@ -45,7 +45,8 @@ def aimed_at(
         for patterns in (plan.modules, *(f.modules for f in enabled))
         for pattern in patterns or ()
     ]
-    _report_unknown_modules(list(dict.fromkeys(given)), table, lost)
+    who = speaker(rank)
+    _report_unknown_modules(list(dict.fromkeys(given)), table, lost, who)
     aimed, refused = [], []
     for fault in plan:
         fault = _with_known_modules(fault, names)
@@ -56,30 +57,33 @@ def aimed_at(
                 aimed.append(fault)
             elif fault.enabled:
                 if not (isinstance(error, SiteError) and fault.id in lost):  # else it was said
-                    said = f"{speaker(rank)}{fault.id}: {error}"
+                    said = f"{who}{fault.id}: {error}"
                     logger.error("%s", said)  # noqa: TRY400  (said, not raised)
                 refused.append(NotInjected(fault.id, str(error)))
         else:
             if fault.enabled:
-                _report_module_as_operator(fault, names)
+                _report_module_as_operator(fault, names, who)
             aimed.append(fault)
     return aimed, tuple(refused)
 
 
-def _report_module_as_operator(fault: Fault, names: list[str]) -> None:
+def _report_module_as_operator(fault: Fault, names: list[str], who: str) -> None:
     target = fault.target
     hint = module_hint(str(target), names) if target.kind == "call" else ""
     if hint and not is_operator(qualified_operator(target.op)):
-        logger.error("%s: no operator %r%s", fault.id, target.op, hint)
+        logger.error("%s%s: no operator %r%s", who, fault.id, target.op, hint)
 
 
-def _report_unknown_modules(given: list[str], table: ModuleTable, lost: list[str]) -> None:
+def _report_unknown_modules(
+    given: list[str], table: ModuleTable, lost: list[str], who: str
+) -> None:
     """Say which modules there are not, what may have been meant, and which faults have no other."""
     names = [*table.names, *table.parameters]
     unknown = [pattern for pattern in given if not has_module(pattern, names)]
     if unknown:
         logger.error(
-            "some of the target modules: %s do not exist in the model. Check the modules.%s",
+            "%ssome of the target modules: %s do not exist in the model. Check the modules.%s",
+            who,
             ", ".join(_with_hint(pattern, names, table.infos[0].kind) for pattern in unknown),
             f" Nothing is left to strike for {', '.join(lost)}." if lost else "",
         )

@@ -235,7 +235,8 @@ class Injector:
         """A step begins."""
         self._striker.begin_step(step, self._rank)
         if self._is_seen(step):
-            self._log.begin_step(step, listed=self._striker.due(step) or self._log.lists(step))
+            listed = self._striker.due(step) or self._log.lists(step)
+            self._log.begin_step(step, listed=listed, who=speaker(self._rank))
 
     def _is_seen(self, step: int) -> bool:
         """Whether the calls of a step are looked at."""
@@ -247,4 +248,5 @@ class Injector:
 
     @property
     def _rank(self) -> int:
-        return process_rank() if self._given_rank is None else self._given_rank
+        asked = process_rank()  # asked in each step, for when the group is gone
+        return asked if self._given_rank is None else self._given_rank

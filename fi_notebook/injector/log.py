@@ -11,7 +11,8 @@
 
 Calls in the plan's modules, lines and phases are logged in the steps that it lists;
 calls of the loss function always. Ignored operators are counted and not logged. Everything goes
-to the logger ``fi_notebook``, which the package never configures.
+to the logger ``fi_notebook``, which the package never configures. Where there are several ranks,
+all lines but those of calls begin with ``rank 1: ``.
 """
 
 from __future__ import annotations
@@ -87,26 +88,34 @@ class CallLog:
         self._phase = ""
         self._told: set[Frame] = set()
         self._stacks: dict[int, Frame | None] = {}
+        self._who = ""
 
     def lists(self, step: int) -> bool:
         """Whether the calls of a step are logged."""
         steps = self._plan.log_steps
         return steps is not None and step in steps
 
-    def begin_step(self, step: int, *, listed: bool) -> None:
-        """A step begins; its calls are logged if the plan lists it."""
+    def begin_step(self, step: int, *, listed: bool, who: str = "") -> None:
+        """A step begins; its calls are logged if the plan lists it.
+
+        Args:
+            step: Its number.
+            listed: Whether the plan lists it.
+            who: What the lines between those of calls begin with; see `engine.world.speaker`.
+        """
+        self._who = who
         self._phase = ""
         self._told.clear()
         self._silent = self._quiet or not listed
         if self._silent:
             return
-        logger.info("current step %d. Restart counting", step)
+        self._say("current step %d. Restart counting", step)
         if not self._told_structure:
             self._told_structure = True
-            logger.info("starting")
-            logger.info("----------module names of the model----------")
+            self._say("starting")
+            self._say("----------module names of the model----------")
             for name in sorted(filter(None, self._watch.table.names)):
-                logger.info("%s", name)
+                self._say("%s", name)
 
     def before(self, call: Call) -> None:
         """Announce a new phase, before the first of its calls."""
@@ -118,7 +127,7 @@ class CallLog:
         if phase == "backward" and of_loss:
             return  # the loss function's own; the model's backward begins after it
         self._phase = phase
-        logger.info("%s", _ANNOUNCED[phase])
+        self._say("%s", _ANNOUNCED[phase])
 
     def after(self, call: Call, result: Any) -> Any:
         """Log a call that is in scope."""
@@ -129,10 +138,13 @@ class CallLog:
             return result
         if line is not None and line not in self._told:
             self._told.add(line)
-            logger.info('Injecting to "%s", line %d', line.file, line.line)
+            self._say('Injecting to "%s", line %d', line.file, line.line)
         logger.info("%s*step%d*%s*%d", self._name(call), call.step, call.op, call.number)
         self._describe(call, result)
         return result
+
+    def _say(self, text: str, *values: object) -> None:
+        logger.info("%s%s", self._who, text % values)
 
     def _is_in_scope(self, call: Call, line: Frame | None) -> bool:
         if call.phase not in self._phases or (self._code and line is None):

@@ -8,15 +8,16 @@ from __future__ import annotations
 import os
 import platform
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
+import numpy as np
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
 from fi_notebook.core.run import Comparison
 from fi_notebook.core.site import Site
-from fi_notebook.core.trace import Trace
+from fi_notebook.core.trace import FLAGS, Trace
 from fi_notebook.engine.compiled import is_compiled
 from fi_notebook.engine.replay import Setup, StepResult, run_step
 from fi_notebook.engine.snapshot import Snapshot
@@ -26,6 +27,8 @@ from fi_notebook.session.keeping import Keeping, key_of
 from fi_notebook.session.stage import Stage
 
 __all__ = ["GoldenRun", "check_ran", "record_golden", "settings"]
+
+_COLLECTIVE = 1 << FLAGS.index("collective")
 
 
 @dataclass(eq=False)
@@ -43,6 +46,13 @@ class GoldenRun:
     result: StepResult
     snapshot: Snapshot
     noise: Comparison | None = None
+
+    @cached_property
+    def collective(self) -> str:
+        """The first operator that moved data between ranks, or ``""``."""
+        calls = self.trace.calls
+        rows = np.flatnonzero(calls["flags"] & _COLLECTIVE)
+        return self.trace.tables.ops[calls["op"][rows[0]]] if len(rows) else ""
 
     def kept(self, site: Site) -> torch.Tensor | None:
         """A copy of the tensor of a site where it was kept whole, else None."""

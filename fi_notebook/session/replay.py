@@ -14,18 +14,14 @@ from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import Any
 
-import numpy as np
-
 from fi_notebook.analysis.detectors import detect
 from fi_notebook.analysis.findings import findings
-from fi_notebook.analysis.incidental import is_incidental
 from fi_notebook.analysis.outcome import judge
 from fi_notebook.analysis.tolerance import DEFAULT, Tolerance
 from fi_notebook.analysis.words import several
 from fi_notebook.core.fault import FaultPlan
 from fi_notebook.core.injection import NotInjected
 from fi_notebook.core.run import Comparison, Run, StepRecord
-from fi_notebook.core.trace import FLAGS
 from fi_notebook.core.words import among, counted
 from fi_notebook.engine.replay import StepResult, run_step
 from fi_notebook.engine.store import ValueStore
@@ -35,24 +31,14 @@ from fi_notebook.session.comparing import compare_steps, distance, update_of
 from fi_notebook.session.evaluation import Evaluate, evaluated
 from fi_notebook.session.golden import GoldenRun, check_ran, settings
 from fi_notebook.session.keeping import Keeping
-from fi_notebook.session.left import left_behind
+from fi_notebook.session.repeating import REPEATABLE, check_repeats, unrepeatable
 from fi_notebook.session.stage import Stage
+from fi_notebook.session.together import heard
 
 __all__ = ["Replay"]
 
 
-REPEATABLE = 1e-3
-"""Relative L2 up to which golden against golden is noise; beyond, the step does not repeat."""
-
-
-_ADVICE = (
-    "Something that it uses is not put back: if a data iterator advanced, make the step take its "
-    "number (def step(i): …) and index the data by it; give schedulers, scalers and generators "
-    "as state=[…], and so an input on which a gradient stays, state=[x]"
-)
-
 _NAMED = 5  # of the calls that do not repeat
-_COLLECTIVE = 1 << FLAGS.index("collective")
 
 
 @dataclass
@@ -144,16 +130,16 @@ class Replay:
         """Golden against golden, once.
 
         Raises:
-            SessionError: The step does not repeat; names the first call that differs.
+            SessionError: The step does not repeat; names the first call that differs, or the
+                rank whose step it is.
         """
         if self.golden.noise is None:
             again = self._step("golden", 0, 1, golden=self.golden.result)
             if again.error is not None:
-                raise self._unrepeatable(f"it raised {again.error!r} the second time", again.error)
+                why = f"it raised {again.error!r} the second time"
+                raise unrepeatable(self.stage, self.golden, why, again.error)
             noise = compare_steps(self.stage.setup, self.golden.result, self.golden.trace, again)
-            differs = _first_difference(noise)
-            if differs:
-                raise self._unrepeatable(differs)
+            check_repeats(self.stage, self.golden, noise)
             self.golden.noise = noise
         return self.golden.noise
 
@@ -162,7 +148,7 @@ class Replay:
         kept = self.golden.result.kept
         wanted = self.keeping.keys(self.golden.trace, self.plan)
         missing = {key for key in wanted if key in kept and not kept[key].exact}
-        if not missing:
+        if not any(heard(self.golden, "incomplete" if missing else "")):
             return
         store = ValueStore(0, always=missing, only=True)
         self._step("golden", 0, 1, store=store)
@@ -184,7 +170,8 @@ class Replay:
                 f"nothing can be compared with it (replay at most "
                 f"{counted(len(course.records), 'step')})"
             ) from course.results[-1].error
-        if self.courses is not None and _is_exact(course):
+        exact = "exact" if _is_exact(course) else ""
+        if self.courses is not None and all(heard(self.golden, exact)):
             self.courses[key] = course
         return course
 
@@ -220,21 +207,17 @@ class Replay:
             SessionError: It is not: something that the steps change is not put back.
         """
         struck = any(result.injections for result in course.results)
-        if struck or np.any(self.golden.trace.calls["flags"] & _COLLECTIVE):
+        if struck or self.golden.collective:
             return
         mine, theirs = course.records[number], golden.records[number]
         apart = abs(mine.loss - theirs.loss) > REPEATABLE * abs(theirs.loss)
         if apart or mine.parameter_distance > REPEATABLE:
-            raise self._unrepeatable(
+            raise unrepeatable(
+                self.stage,
+                self.golden,
                 f"no fault had struck, but step {number} ended with loss {mine.loss:.6g}, "
-                f"and with {theirs.loss:.6g} in the golden run"
+                f"and with {theirs.loss:.6g} in the golden run",
             )
-
-    def _unrepeatable(self, what: str, cause: Exception | None = None) -> SessionError:
-        advice = left_behind(self.stage.setup.step, self.golden.snapshot) or _ADVICE
-        error = SessionError(f"the step is not repeatable: {what}. {advice}")
-        error.__cause__ = cause
-        return error
 
     def _course_step(
         self,
@@ -347,23 +330,6 @@ def _fired_before(earlier: list[StepResult]) -> dict[str, int]:
         for injection in result.injections:
             counts[injection.fault] = counts.get(injection.fault, 0) + 1
     return counts
-
-
-def _first_difference(noise: Comparison) -> str:
-    """Where two golden runs differ beyond noise, in words, or ``""``."""
-    rows = noise.diverged
-    pairs = ((noise.golden, "golden"), (noise.faulty, "faulty"))
-    passing = [is_incidental(trace, noise.columns[name][rows]) for trace, name in pairs]
-    rows = rows[~(passing[0] | passing[1])]
-    if not len(rows):
-        return ""
-    first = int(rows[0])
-    far = not noise.columns["relative_l2"][first] <= REPEATABLE
-    if noise.structural or far:
-        site = noise.site(first)
-        where = f" at {site.code[0].label}" if site.code else ""
-        return f"two golden runs differ first at {site} ({site.phase}){where}"
-    return ""
 
 
 def _messages(golden: _Course, faulty: _Course, noise: Comparison) -> tuple[str, ...]:

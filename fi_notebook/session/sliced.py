@@ -344,6 +344,8 @@ def slices_of(
     """
     if "calls" in tolerance.nonfinite:
         raise TapeError("the tolerance looks for NaN and Inf in calls, a slice in what they leave")
+    if golden.collective:
+        raise TapeError(f"{golden.collective} moves data between ranks")
     tape = _recorded(stage, golden, steps, budget)
     wrong = verify(tape)
     if wrong:

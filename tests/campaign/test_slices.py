@@ -208,6 +208,34 @@ def test_a_step_that_is_no_tape_says_why(
     assert str(campaign.dry_run()).endswith(f"Every fault runs the whole step: {why}.")
 
 
+class _SparseBackward(torch.autograd.Function):
+    """The identity, whose backward makes a sparse tensor."""
+
+    @staticmethod
+    def forward(ctx: object, values: Tensor) -> Tensor:
+        return values.clone()
+
+    @staticmethod
+    def backward(ctx: object, *gradients: Tensor) -> Tensor:
+        return gradients[0].to_sparse().to_dense()
+
+
+def test_a_step_that_is_no_tape_is_run_to_its_end() -> None:
+    """What ends the tape in a backward is no exception in it: that would leave it half done."""
+    model, begun, ended = nn.Linear(2, 1), [0], [0]
+
+    def step() -> Tensor:
+        begun[0] += 1
+        loss = torch.Tensor(_SparseBackward.apply(model(torch.ones(1, 2)))).sum()
+        loss.backward()
+        ended[0] += 1
+        return loss
+
+    trials = Session(step, model=model).trials()
+    assert trials.why == "a tensor of layout torch.sparse_coo has no plain memory"
+    assert begun == ended == [2]  # the golden run, and the one that was to be the tape
+
+
 def test_several_bits_of_one_element_are_flipped_in_a_slice_too() -> None:
     """The short way is for one bit; what several do is what they do in a replay."""
     trials = sessions.small(lambda model, data: model(data).square().sum()).trials()

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,6 +25,26 @@ def test_run_strikes_an_unchanged_script(
     assert first == "INFO:fi_notebook:the model is Net"
     assert told[:2] == ["INFO:fi_notebook:injecting fault to addmm*1:0"] * 2
     assert all(line.startswith("WARNING") for line in told[2:])
+
+
+@pytest.mark.parametrize(
+    ("level", "expected"),
+    [("INFO", ["root:injecting fault to addmm*1:0"] * 2), ("ERROR", [])],
+)
+def test_run_says_nothing_twice(files: tuple[str, str], level: str, expected: list[str]) -> None:
+    """What a script shows of the log, as it asked, is not shown again; else it is."""
+    script = Path(files[1])
+    asked = "import logging\nlogging.basicConfig(format='root:%(message)s', force=True)\n"
+    asked += f"logging.getLogger().handlers[0].setLevel({level!r})\n"
+    script.write_text(asked + script.read_text())
+    done = subprocess.run(
+        [sys.executable, "-m", "fi_notebook", "run", *files],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    told = [line for line in done.stderr.splitlines() if "injecting" in line]
+    assert told == (expected or ["INFO:fi_notebook:injecting fault to addmm*1:0"] * 2)
 
 
 @pytest.mark.parametrize(("more", "shown"), [((), False), (("-v",), True), (("-vv",), True)])

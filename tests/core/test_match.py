@@ -4,7 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fi_notebook.core.match import CodeFilter, check_modules, module_matches, unwrapped
+from fi_notebook.core.match import (
+    CodeFilter,
+    check_modules,
+    module_matches,
+    name_matches,
+    unwrapped,
+)
 from fi_notebook.core.site import LOSS_FUNCTION, OUTSIDE, Frame
 from fi_notebook.errors import SiteError
 
@@ -44,6 +50,25 @@ def test_a_shared_module_answers_to_each_of_its_names() -> None:
 def test_unwrapped_keeps_a_module_called_module_inside() -> None:
     """Only the leading ``module`` is DDP's."""
     assert unwrapped("module.a.module.b") == "a.module.b"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name", "chosen"),
+    [
+        ("a.weight", "module.a.weight", True),
+        ("module.a.weight", "a.weight", True),
+        ("a.weight", "_orig_mod.a._checkpoint_wrapped_module.weight", True),
+        ("module.*.weight", "a.weight", True),
+        ("a.weight", "b.a.weight", False),
+        ("module", "a.weight", False),
+        ("a", "module.a.weight", False),
+    ],
+)
+def test_a_stored_tensor_has_its_name_in_a_wrapper_too(
+    pattern: str, name: str, chosen: bool
+) -> None:
+    """The whole name must fit, but for what wrappers add."""
+    assert name_matches(pattern, (name,)) is chosen
 
 
 def test_a_filter_that_chooses_nothing_is_refused_with_near_names() -> None:

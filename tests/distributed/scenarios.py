@@ -14,7 +14,8 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed import _functional_collectives as functional
 
-from fi_notebook import Injector, Session, faults
+from fi_notebook import Campaign, Injector, Session, faults
+from fi_notebook.errors import SessionError
 
 Plan = dict[str, Any]
 distributed: Any = dist  # much of it is unannotated
@@ -350,6 +351,110 @@ def data_parallel(rank: int, size: int, plan: Plan, steps: int, cap_mb: float = 
         sites = [str(i.site) for i in injector.injections]
     weights = [_numbers(p.detach()) for p in model.parameters()]
     return {"gradients": gradients, "weights": weights, "sites": sites, **_told(injector)}
+
+
+def _data_parallel_session(rank: int, steps_before: int, *, drifts: bool = False) -> Session:
+    """A session on DDP over a Linear; where it drifts, rank 1 makes a number of its own."""
+    model = nn.parallel.DistributedDataParallel(nn.Linear(4, 2))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    made = [0]
+
+    def step() -> Tensor:
+        made[0] += 1
+        x = torch.full((2, 4), rank + 1.0)
+        loss = model(x).pow(2).mean()
+        if drifts and rank == 1:
+            x * made[0]
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        return loss
+
+    for _ in range(steps_before):
+        step()
+    return Session(step, model=model, optimizer=optimizer)
+
+
+def data_parallel_session(rank: int, size: int, steps_before: int, drifts: bool = False) -> Any:
+    """What a replay on DDP says, and the sum of rank + 1 afterwards, which all make together."""
+    session = _data_parallel_session(rank, steps_before, drifts=drifts)
+    session.trace()
+    session.arm("addmm*1:0", "zero", ranks=[1])
+    try:
+        said = session.replay().outcome.name
+    except SessionError as error:
+        said = str(error)
+    total = torch.tensor([rank + 1.0])
+    dist.all_reduce(total)
+    return {"said": said, "sum": total.item()}
+
+
+def session_of_one(rank: int, size: int) -> Any:
+    """A replay on one rank alone, of a step that meets no other; the rest go on without it."""
+    if rank != 1:
+        return ""
+    model, x = _ones_model()
+
+    def step() -> Tensor:
+        loss = model(x).sum()
+        loss.backward()
+        return loss
+
+    session = Session(step, model=model)
+    session.trace()
+    session.arm("mm*1:0", "zero")
+    return session.replay().outcome.name
+
+
+def data_parallel_campaign(rank: int, size: int) -> Any:
+    """A campaign of four faults on DDP: how they were tried, why so, and a sum afterwards."""
+    campaign = Campaign(lambda: _data_parallel_session(rank, 2), n=4, seed=1)
+    rows = list(campaign.run())
+    total = torch.tensor([rank + 1.0])
+    dist.all_reduce(total)
+    return {
+        "ways": [row.way for row in rows],
+        "sites": [row.site for row in rows],
+        "why": campaign.bench.trials.why,
+        "sum": total.item(),
+    }
+
+
+def hooked(rank: int, size: int, plan: Plan) -> Any:
+    """DDP whose communication hook sums twice, the second time when the first sum is there.
+
+    The gradient on rank r is (r + 1) (1, 2).
+    """
+    inner = nn.Linear(2, 1, bias=False)
+    model = nn.parallel.DistributedDataParallel(inner)
+    done: list[bool] = []
+
+    def again(future: Any) -> Tensor:
+        value: Tensor = future.value()[0]
+        dist.all_reduce(value)
+        return value
+
+    def hook(bucket: Any) -> Any:
+        work = distributed.all_reduce(bucket.buffer(), async_op=True)
+        done.append(work.is_completed())
+        return work.get_future().then(again)
+
+    model.register_comm_hook(None, lambda _state, bucket: hook(bucket))
+    with Injector(plan, model=model) as injector:
+        model(torch.tensor([[1.0, 2.0]]) * (rank + 1)).sum().backward()
+    return {"gradient": _numbers(inner.weight.grad), "done": done, **_told(injector)}
+
+
+def joined(rank: int, size: int, plan: Plan) -> Any:
+    """DDP in which rank r makes r + 1 steps, and goes along with the others after them."""
+    model = nn.parallel.DistributedDataParallel(nn.Linear(1, 1, bias=False))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with Injector(plan, model=model) as injector, model.join():
+        for _ in range(rank + 1):
+            model(torch.ones(1, 1)).sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    return _told(injector)
 
 
 def sharded(rank: int, size: int, plan: Plan, steps: int) -> Any:

@@ -196,3 +196,40 @@ def test_a_session_remembers_what_a_rank_gave_in_the_step_before(two: Pool) -> N
     fault = {"model": "stale_buffer", "rank": 1, "steps": 1}
     answers = two.run("replayed", faults=[fault], steps=2)
     assert [a[0]["struck"] for a in answers] == [[], [[1]]]
+
+
+def test_what_a_communication_hook_does_later_is_counted_in_its_turn(two: Pool) -> None:
+    """The second sum, of a callback, is another reduction on both ranks.
+
+    The first sum is 1 (1, 2) + 2 (1, 2) = (3, 6), and the second would be twice that; its maximum
+    is (3, 6). Each rank waits for the first, so that the callback is not in another thread.
+    """
+    plan = _plan("c10d::allreduce_*2", "wrong_reduction", parameters={"op": "max"}, steps=[0])
+    for answer in two.run("hooked", plan=plan):
+        assert answer["struck"] == [["c10d::allreduce_*2:0[0]", 0, "in place", 2]]
+        assert answer["gradient"] == [3.0, 6.0]
+        assert answer["done"] == [True]
+
+
+def test_ranks_that_run_out_of_inputs_do_not_ask_each_other(two: Pool) -> None:
+    """In a Join the second rank makes a step more; in none of them is another reduction made."""
+    parts = {"parameters": {"op": "max"}, "phases": ["backward"], "steps": "0-"}
+    plan = _plan("c10d::allreduce_", "wrong_reduction", **parts)
+    reason = (
+        "the model is in a Join, where ranks run out of inputs one by one: their steps part, and "
+        "they cannot ask each other"
+    )
+    answers = two.run("joined", plan=plan)
+    assert [a["struck"] for a in answers] == [[], []]
+    assert [a["missed"] for a in answers] == [{"f1": reason}] * 2
+
+
+def test_a_collective_may_be_within_an_operator_of_a_sharded_model(two: Pool) -> None:
+    """FSDP2 holds DTensors, whose own collectives are not seen: the reason says so."""
+    plan = _plan("_c10d_functional::all_reduce", "zero", steps=[0])
+    reason = (
+        "no call of '_c10d_functional::all_reduce' was made in step 0; those that DTensor makes "
+        "within its own operators are not seen"
+    )
+    answers = two.run("sharded", plan=plan, steps=1)
+    assert [a["missed"] for a in answers] == [{"f1": reason}] * 2

@@ -7,8 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch.distributed as dist
+from torch.testing._internal.distributed.fake_pg import FakeStore
 
 from fi_notebook import Injector
+from fi_notebook.engine import world
 from tests import models
 from tests.injector.helpers import lines, plan
 
@@ -110,3 +113,48 @@ def test_every_line_of_a_rank_names_it(
         "rank 1: f2 was not injected: asked for call 9 of relu, 2 were made",
     ]
     assert injector.report().startswith("rank 1: 1 injection, training came to step 0\n")
+
+
+def test_every_line_of_the_log_but_of_calls_names_its_rank(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Steps, phases, module names and what is unknown; the line of a call is as it always is."""
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    case = models.mlp()
+    config = {"version": 2, "modules": ["0", "lyer"], "log_steps": 0}
+    with (
+        caplog.at_level("INFO", logger="fi_notebook"),
+        Injector(config, model=case.model) as injector,
+    ):
+        case.step()
+    assert injector.step == 0
+    told = lines(caplog)
+    assert told[0].startswith("rank 1: some of the target modules: lyer")
+    assert told[1] == "rank 1: current step 0. Restart counting"
+    assert "rank 1: forward start" in told
+    others = [line for line in told if not line.startswith("rank 1: ")]
+    assert others
+    assert all("*step0*" in line for line in others)
+
+
+def test_a_rank_is_still_named_when_its_group_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Closed after the group of two was destroyed, rank 1 is rank 1 of 2, not rank 0 of 1."""
+    monkeypatch.delenv("RANK", raising=False)
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    monkeypatch.setattr(world, "_known", dict(world._known))
+    case, path = models.mlp(), tmp_path / "events.jsonl"
+    dist.init_process_group("fake", store=FakeStore(), rank=1, world_size=2)
+    injector = Injector(plan("relu*9:0", steps=[0]), model=case.model, events=path)
+    case.step()
+    dist.destroy_process_group()
+    with caplog.at_level("WARNING", logger="fi_notebook"):
+        injector.close()
+    missed, end = (json.loads(line) for line in path.read_text().splitlines())
+    assert (missed["event"], missed["rank"]) == ("not_injected", 1)
+    assert end == {"event": "end", "step": 0, "rank": 1, "world_size": 2}
+    reason = "f1 was not injected: asked for call 9 of relu, 2 were made"
+    assert lines(caplog)[-1] == f"rank 1: {reason}"
+    assert injector.report().startswith("rank 1: ")
