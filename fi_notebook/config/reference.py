@@ -123,7 +123,7 @@ A name in `modules` chooses a module and everything below it, in every phase: `l
 (`layer.*.attn`), or `""`, the root and so the whole model. A parameter's name (`layer.0.weight`)
 chooses the accumulation of its gradient and its update, `loss function` the calls of the loss
 outside of the model. What a wrapper adds, `module.` (DDP) or `_orig_mod.` (torch.compile), may be
-left out.
+left out, or stand where there is no wrapper: also in targets (`param:layer.0.weight`) and anchors.
 """
 
 INJECTOR = """
