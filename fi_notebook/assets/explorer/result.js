@@ -15,8 +15,8 @@ import { trainingPanel } from "./training.js";
 
 const TABS = [["diff", "Tensor diff"], ["propagation", "Propagation"], ["training", "Training"], ["sweep", "Sweep"], ["log", "Log"]];
 
-/** Tabs of other things than the last replay. */
-const ELSEWHERE = ["sweep", "log"];
+/** Whether a tab shows the last replay. @param {string} tab */
+const ofReplay = (tab) => tab !== "sweep" && tab !== "log";
 
 /** What tells a tab of more while something runs. @type {Record<string, string>} */
 const LIVE = { training: "steps", sweep: "sweep" };
@@ -42,11 +42,11 @@ export function resultPane(view) {
       if (store.runs > told) {
         told = store.runs;
         el.scrollTop = 0;
-        if (store.run && ELSEWHERE.includes(store.ui.tab)) store.ui.tab = "diff";
+        if (store.run && !ofReplay(store.ui.tab)) store.ui.tab = "diff";
         view.say(spokenOutcome(store));
       }
       const { tab } = store.ui;
-      head.hidden = ELSEWHERE.includes(tab);
+      head.hidden = !ofReplay(tab);
       if (topics.includes("site")) view.follow?.();
       if (topics.some((t) => ["plan", "state", "trace"].includes(t))) fill(head, outcome(store));
       const live = topics.includes(LIVE[tab]);
