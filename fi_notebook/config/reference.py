@@ -68,6 +68,10 @@ chooses none of it that reads no parameter: name the call (`div*3`), or give `ph
   as that finds it. To strike the gradient of one backward, name the call that makes it.
 - `state:` is struck once, before its optimizer steps; not in the first step, which makes it.
   With `scope` `value` both are given back when the optimizer has stepped.
+- An optimizer that is given a closure (`step(closure)`, as Lightning and skorch do) runs the model
+  within its step. Its update begins when the closure has returned: there a gradient or state is
+  struck, and a parameter given back. Of several evaluations (LBFGS) that is the first; to strike
+  the gradient of a later one, name the call that makes it. One that never calls it is not struck.
 
 `stale` and `stale_buffer` take what the same call was given in the step before, each call of its
 own, so they cannot strike in the first step of a run, nor of one that was resumed. There a call

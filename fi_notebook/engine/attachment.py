@@ -80,7 +80,7 @@ class Attachment:
         self._lifted: list[Transient] = []
         self._warned = self._outdated = False
         watch.begins.insert(0, self._on_forward)
-        watch.optimizer_begins.insert(0, self._before_update)
+        watch.update_begins.insert(0, self._before_update)
         watch.optimizer_ends.append(self._on_update)
 
     def attach(self) -> None:
@@ -143,7 +143,7 @@ class Attachment:
             self._leave()
 
     def _before_update(self, optimizer: Optimizer) -> None:
-        """An optimizer steps: its step is counted by now, though its forward ran no hook."""
+        """An update begins: its step is counted by now, though its forward ran no hook."""
         if is_compiled_in_place(self._watch.table.model):
             self._watch.clock.count_hidden_step(optimizer)
 

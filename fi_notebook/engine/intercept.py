@@ -228,30 +228,21 @@ class Interceptor(TorchDispatchMode):
         scope, node = watch.scope.top, torch._C._current_autograd_node()
         call.cause, call.ambiguous, call.parameter = None, False, ""
         call.counted = watch.clock.begun if scope is None else scope.counted
-        if watch.clock.in_optimizer and not self._in_closure(scope, node):
-            self._place_optimizer(call)
-        elif scope is not None and node is scope.node:
+        if scope is not None and node is scope.node:
             call.phase = OTHER if not scope.counted else FORWARD if node is None else RECOMPUTE
             if node is None and (watch.sources.asking_for_gradients or _ends_backward()):
                 call.phase = BACKWARD
             if call.phase == RECOMPUTE and watch.sources.recomputing:
                 self._place_recompute(call, node)
             call.module, call.module_call = scope.module, scope.number
+        elif watch.clock.in_optimizer:
+            self._place_optimizer(call)
         elif node is not None:
             self._place_backward(call, node)
         elif _ends_backward():
             self._place_end_of_backward(call)
         else:
             self._place_outside(call)
-
-    def _in_closure(self, scope: Any, node: Any) -> bool:
-        """Whether an optimizer is running its closure: that keeps its own phases."""
-        if scope is not None and scope.node is node:
-            return True
-        if not (self.watch.clock.has_closure and torch.is_grad_enabled()):
-            return False
-        groups = (g for o in self.watch.clock.optimizers for g in o.param_groups)
-        return not any(group.get("differentiable") for group in groups)
 
     def _place_optimizer(self, call: Call) -> None:
         call.phase = OPTIMIZER

@@ -6,7 +6,7 @@
 
 Outputs are read when their call was made, stored tensors where the site language strikes
 them: parameters and buffers before the step's first forward, gradients and state before
-their optimizer steps. Statistics stay on the device until `take`.
+their optimizer reads them. Statistics stay on the device until `take`.
 
 The first step that is read places every call, so that each site can be described. From
 then on only the operators that are watched are counted and read (`LeanMode`), and every
@@ -166,7 +166,7 @@ class Reader:
     """Reads what the choices choose.
 
     Args:
-        watch: What names the calls; it is asked to tell of forwards and optimizer steps.
+        watch: What names the calls; it is asked to tell of forwards and updates.
         choices: What is to be read.
     """
 
@@ -186,7 +186,7 @@ class Reader:
         self._found: dict[_Key, torch.Tensor | None] = {}
         if any(aim.choice.target.kind != "call" for aim in self._aims):
             watch.begins.append(self._before_forward)
-            watch.optimizer_begins.append(self._before_optimizer)
+            watch.update_begins.append(self._before_update)
 
     @property
     def ops(self) -> frozenset[str]:
@@ -278,7 +278,7 @@ class Reader:
             model = self.watch.table.model
             self._read_stored(BEFORE_FORWARD, lambda kind: model_tensors(model, kind))
 
-    def _before_optimizer(self, optimizer: Optimizer) -> None:
+    def _before_update(self, optimizer: Optimizer) -> None:
         if self.reads:
             watch = self.watch
             self._read_stored(("grad", "state"), lambda k: optimizer_tensors(watch, optimizer, k))

@@ -90,7 +90,7 @@ class StepResult:
         loss: The loss, or None where none was found.
         summed: Of how many backward calls the loss is the sum; 0 where it was returned.
         returned: Copies of the tensors that a step without a loss returned.
-        gradients: Gradients as they were when their optimizer stepped, by parameter.
+        gradients: Gradients as they were when their optimizer's update began, by parameter.
         state: What training keeps, after the step; None where the step raised.
         injections: Every strike.
         not_injected: Why each fault that never struck did not.
@@ -240,7 +240,7 @@ def run_step(
     result = StepResult(recorder, remembered=striker.memory)
     gradients = Gradients(setup.model)
     watch.optimizer_begins += [optimizer_begins] if optimizer_begins else []
-    watch.optimizer_begins += [gradients.take_of] if ends else []
+    watch.update_begins += [gradients.take_of] if ends else []
     observers: list[Observer] = [striker, recorder] if plan else [recorder]
     observers += [read(watch) for read in setup.readers]
     mode = Interceptor(watch, observers)
@@ -318,7 +318,7 @@ def _written_out(tensor: torch.Tensor) -> torch.Tensor:
 
 
 class Gradients:
-    """Gradients as they are when the optimizer that owns them steps.
+    """Gradients as they are when the optimizer that owns them is about to read them.
 
     Args:
         model: The model.
@@ -336,7 +336,7 @@ class Gradients:
         self.taken: dict[str, torch.Tensor] = {}
 
     def take_of(self, optimizer: Optimizer) -> None:
-        """Take those of an optimizer that is about to step."""
+        """Take those of an optimizer whose update begins."""
         for group in optimizer.param_groups:
             for parameter in group["params"]:
                 self._take(self._names.get(id(parameter)), parameter)

@@ -19,8 +19,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
-from functools import wraps
-from typing import Any, NamedTuple
+from functools import partial, wraps
+from typing import Any
 from weakref import WeakSet
 
 import torch
@@ -31,17 +31,15 @@ from torch.optim.optimizer import (
     register_optimizer_step_pre_hook,
 )
 
+from fi_notebook.engine.closures import Arguments, Stepping, with_closure
+
 __all__ = ["StepClock"]
 
 logger = logging.getLogger("fi_notebook")
 
 
-class _Stepping(NamedTuple):
-    """An optimizer that is stepping: the node it runs under, and whether it has a closure."""
-
-    optimizer: Optimizer
-    node: Any
-    closure: bool
+def _nothing(*_told: Any) -> None:
+    """Nobody asked to be told."""
 
 
 class StepClock:
@@ -55,6 +53,11 @@ class StepClock:
 
     Attributes:
         updated: Whether an optimizer has stepped since the last forward.
+        on_optimizer_begins: Told when the step of an optimizer of the model begins.
+        on_update_begins: Told when it is about to read the gradients: at once, or where it was
+            given a closure, when it has evaluated that, the first time.
+        on_optimizer_ends: Told when that step is over.
+        on_cleared: Told when gradients of the model were cleared.
     """
 
     def __init__(
@@ -71,7 +74,7 @@ class StepClock:
         self.micro_batch = -1
         self.micro_batch_per_step = micro_batch_per_step
         self.optimizers: list[Optimizer] = []
-        self._stepping: list[_Stepping] = []
+        self._stepping: list[Stepping] = []
         self._mine: frozenset[int] = frozenset()
         self.one_step = one_step
         self._due = True
@@ -79,12 +82,13 @@ class StepClock:
         self._stepped: set[int] = set()  # by id, of the optimizers; since the last forward
         self._stepped_in = -1  # the backward within which one last stepped
         self._complete: bool | None = None  # whether they were all; asked when it matters
-        self._forwards = 0  # since an optimizer last stepped
+        self._forwards = 0  # since the first optimizer last stepped
         self._warned = False
         self._handles: list[Any] = []
-        self.on_optimizer: Callable[[Optimizer], None] | None = None
-        self.on_update: Callable[[Optimizer], None] | None = None
-        self.on_cleared: Callable[[], None] | None = None
+        self.on_optimizer_begins: Callable[[Optimizer], None] = _nothing
+        self.on_update_begins: Callable[[Optimizer], None] = _nothing
+        self.on_optimizer_ends: Callable[[Optimizer], None] = _nothing
+        self.on_cleared: Callable[[], None] = _nothing
 
     def install(self) -> None:
         """Watch the optimizers and ``zero_grad``."""
@@ -127,7 +131,7 @@ class StepClock:
 
     def forward(self) -> bool:
         """Count an outermost training forward; says whether it begins a step."""
-        if self._stepping and not self._stepping[-1].closure:
+        if not self.in_closure:
             self._stepping.clear()  # it raised: only a closure runs the model within a step
         begins = self.due
         self._warn_of_disagreement(begins)
@@ -151,7 +155,6 @@ class StepClock:
             self.step += 1
             self.micro_batch = 0
             self._due = True
-        self._forwards = 0
 
     def _warn_of_disagreement(self, begins: bool) -> None:
         if self._warned or not self.begun or begins == self._due:
@@ -204,9 +207,10 @@ class StepClock:
 
     @property
     def in_optimizer(self) -> bool:
-        """Whether an optimizer of the model is stepping now, not within a closure's backward."""
-        stepping = self._stepping
-        return bool(stepping) and torch._C._current_autograd_node() is stepping[-1].node
+        """Whether an optimizer of the model is stepping now, and not evaluating its closure."""
+        if not self._stepping or self._stepping[-1].evaluating:
+            return False
+        return torch._C._current_autograd_node() is self._stepping[-1].node
 
     @property
     def stepping(self) -> Optimizer | None:
@@ -214,9 +218,9 @@ class StepClock:
         return self._stepping[-1].optimizer if self._stepping else None
 
     @property
-    def has_closure(self) -> bool:
-        """Whether the optimizer that is stepping now was given a closure."""
-        return bool(self._stepping) and self._stepping[-1].closure
+    def in_closure(self) -> bool:
+        """Whether an optimizer of the model is evaluating its closure now."""
+        return bool(self._stepping) and self._stepping[-1].evaluating
 
     def owns(self, optimizer: Optimizer) -> bool:
         """Whether an optimizer holds parameters of the model."""
@@ -229,18 +233,35 @@ class StepClock:
 
     def _before_step(
         self, optimizer: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> None:
+    ) -> Arguments | None:
         if not self.owns(optimizer):
-            return
+            return None
         if not any(known is optimizer for known in self.optimizers):
             self.optimizers.append(optimizer)
         while any(interrupted.optimizer is optimizer for interrupted in self._stepping):
             self._stepping.pop()  # it raised: then no hook says that it is over
-        closure = any(callable(value) for value in (*args, *kwargs.values()))
-        node = torch._C._current_autograd_node()
-        self._stepping.append(_Stepping(optimizer, node, closure))
-        if self.on_optimizer is not None:
-            self.on_optimizer(optimizer)
+        stepping = Stepping(optimizer, torch._C._current_autograd_node())
+        self._stepping.append(stepping)
+        self.on_optimizer_begins(optimizer)
+        given = with_closure(args, kwargs, partial(self._evaluate, stepping))
+        if given is None:
+            self.on_update_begins(optimizer)
+        return given
+
+    def _evaluate(
+        self, stepping: Stepping, closure: Callable[..., Any], *args: Any, **kwargs: Any
+    ) -> Any:
+        """Evaluate the closure of an optimizer; its update begins with the first return."""
+        __tracebackhide__ = True  # of a closure that raises, its own frames tell why
+        stepping.evaluating = True
+        try:
+            result = closure(*args, **kwargs)
+        finally:
+            stepping.evaluating = False
+        if stepping in self._stepping and not stepping.updating:
+            stepping.updating = True
+            self.on_update_begins(stepping.optimizer)
+        return result
 
     def _after_step(self, optimizer: Optimizer, _args: Any, _kwargs: Any) -> None:
         if not (self._stepping and self._stepping[-1].optimizer is optimizer):
@@ -250,15 +271,15 @@ class StepClock:
         self._stepped.add(id(optimizer))
         self._stepped_in = torch._C._current_graph_task_id()
         self._complete = None
-        if self.on_update is not None:
-            self.on_update(optimizer)
+        if optimizer is self.optimizers[0]:
+            self._forwards = 0
+        self.on_optimizer_ends(optimizer)
 
     def cleared(self, parameters: Iterable[torch.Tensor]) -> None:
         """Take note that the gradients of some parameters were cleared."""
         if not self._stepping and self._are_mine(parameters):
             self._due = self.begun
-            if self.on_cleared is not None:
-                self.on_cleared()
+            self.on_cleared()
 
 
 _clocks: WeakSet[StepClock] = WeakSet()  # registry: who is told of zero_grad

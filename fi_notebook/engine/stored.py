@@ -2,8 +2,8 @@
 
     param:layer.0.weight          before the forward
     buffer:norm.running_mean      before the forward
-    grad:layer.0.weight           before its optimizer steps
-    state:layer.0.weight.exp_avg  before its optimizer steps
+    grad:layer.0.weight           before its optimizer reads it
+    state:layer.0.weight.exp_avg  before its optimizer reads it
 
 Names may be globs. With ``scope="value"`` the strike is transient: a parameter or
 buffer gets its right elements back before the optimizer steps (so that the update
@@ -97,12 +97,12 @@ class StoredStriker:
 
     Args:
         aims: The faults, aimed; those at calls are passed over.
-        watch: What tells of forwards and optimizer steps.
+        watch: What tells of forwards and updates.
         striker: What strikes one tensor and records it.
     """
 
     def __init__(self, aims: Sequence[Aim], watch: Watch, striker: Striker) -> None:
-        """Ask to be told of forwards and optimizer steps, if there is anything to strike."""
+        """Ask to be told of forwards and updates, if there is anything to strike."""
         self._aims = [aim for aim in aims if aim.fault.target.kind != "call"]
         self._watch = watch
         self._striker = striker
@@ -110,15 +110,15 @@ class StoredStriker:
         self._struck: tuple[int, set[tuple[str, str]]] = (-1, set())
         if self._aims:
             watch.begins.append(self._before_forward)
-            watch.optimizer_begins.append(self._before_optimizer)
+            watch.update_begins.append(self._before_update)
             watch.optimizer_ends.append(lambda _optimizer: self.undo(_BEFORE_UPDATE))
             watch.ends.append(lambda: self.undo(BEFORE_FORWARD))
 
     def before(self, call: Call) -> None:
         """Let go of struck tensors that a call is about to write whole, whatever their bits.
 
-        An optimizer that was given a closure runs the model within its step: what was struck
-        for that is over with the first call that is the optimizer's own.
+        What was struck for a forward is over with the next call that is the optimizer's own: of
+        several evaluations of a closure, each.
         """
         if not self._to_undo:
             return
@@ -185,7 +185,7 @@ class StoredStriker:
                 model = self._watch.table.model
                 self._strike_all(aim, model_tensors(model, aim.fault.target.kind))
 
-    def _before_optimizer(self, optimizer: Optimizer) -> None:
+    def _before_update(self, optimizer: Optimizer) -> None:
         self._undo_of(optimizer)
         for aim in self._aims:
             kind = aim.fault.target.kind

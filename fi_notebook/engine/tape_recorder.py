@@ -194,7 +194,7 @@ class TapeRecorder:
         root = Roots.of(call, watch)
         if root is not None:
             key = self.look("root", f"root {len(self.tape.entries)}", root)
-            self.roots.add(key, in_closure=watch.clock.has_closure)
+            self.roots.add(key, in_closure=watch.clock.in_closure)
 
     def _number(self, tensor: torch.Tensor) -> int | None:
         return self._numbers.get(tensor)
@@ -336,7 +336,8 @@ def _record_step(
     gradients = Gradients(
         setup.model, lambda name, gradient: _ignore(recorder.look("gradients", name, gradient))
     )
-    watch.optimizer_begins += [optimizer_begins, gradients.take_of]
+    watch.optimizer_begins.append(optimizer_begins)
+    watch.update_begins.append(gradients.take_of)
     calls = Recorder(watch, statistics=False)
     returned = observed(setup, number, Interceptor(watch, [recorder, calls]))
     recorder.check()

@@ -153,7 +153,7 @@ class Recorder:
             self._masking.before(list(zip(self._read, rows, strict=True)))
         root = Roots.of(call, self.watch)
         if root is not None:
-            self.roots.add(root.detach().clone(), in_closure=self.watch.clock.has_closure)
+            self.roots.add(root.detach().clone(), in_closure=self.watch.clock.in_closure)
 
     def after(self, call: Call, result: Any) -> Any:
         """Write down the call and its outputs; gives the result back as it is."""

@@ -45,6 +45,10 @@ class Watch:
         had_backward: Whether any call of a backward was named.
         inference: Whether no forward of the step is of training, and none was made yet.
         passed_over: Of what kind the last forward was that began no step, or ``""``.
+        begins: Told of each outermost training forward.
+        optimizer_begins: Told where an optimizer's step begins.
+        update_begins: Told where it is about to read the gradients, which a closure makes first.
+        optimizer_ends: Told where its step is over.
         ends: Told where the backward of a step is over for certain: gradients are cleared
             after it, or the model is run for something else.
     """
@@ -66,10 +70,12 @@ class Watch:
         self.passed_over = ""
         self.begins: list[Callable[[nn.Module], None]] = []
         self.optimizer_begins: list[Callable[[Optimizer], None]] = []
+        self.update_begins: list[Callable[[Optimizer], None]] = []
         self.optimizer_ends: list[Callable[[Optimizer], None]] = []
         self.ends: list[Callable[[], None]] = []
-        clock.on_optimizer = self._enter_optimizer
-        clock.on_update = self._leave_optimizer
+        clock.on_optimizer_begins = self._enter_optimizer
+        clock.on_update_begins = self._begin_update
+        clock.on_optimizer_ends = self._leave_optimizer
         clock.on_cleared = self._cleared
 
     def install(self) -> None:
@@ -149,6 +155,11 @@ class Watch:
         self.scope.come_back()
         self.parameters.stale = True
         for listener in self.optimizer_begins:
+            listener(optimizer)
+
+    def _begin_update(self, optimizer: Optimizer) -> None:
+        self.parameters.stale = True
+        for listener in self.update_begins:
             listener(optimizer)
 
     def _leave_optimizer(self, optimizer: Optimizer) -> None:

@@ -171,6 +171,31 @@ def test_torchs_warning_of_global_hooks_is_kept_away(way: Any) -> None:
     assert not [one for one in caught if "global hooks" in str(one.message)]
 
 
+@pytest.mark.parametrize("evaluations", [1, 3])
+@pytest.mark.parametrize("target", ["relu*1:0", "grad:block.fc.weight"])
+def test_a_closure_of_a_model_that_is_compiled_in_place(target: str, evaluations: int) -> None:
+    """Seven steps of LBFGS, however often it evaluates, compiled or not."""
+    net, backend = Net(), Backend()
+    _in_place(net, backend)
+    optimizer = torch.optim.LBFGS(
+        net.parameters(), lr=1e-3, max_iter=evaluations, tolerance_grad=0, tolerance_change=0
+    )
+
+    def closure() -> torch.Tensor:
+        optimizer.zero_grad()
+        loss = net(torch.ones(3, 4)).square().mean()
+        loss.backward()
+        return loss
+
+    with Injector(plan(target, steps=LISTED), model=net) as injector:
+        for step in range(STEPS):
+            backend.step = step
+            optimizer.step(closure)
+    assert injector.step == STEPS - 1
+    assert sorted(set(sites(injector))) == [(target, step) for step in LISTED]
+    assert sorted(set(backend.ran)) == [0, 1, 3, 5, 6]
+
+
 def test_a_model_inside_a_compiled_function_is_reported(caplog: pytest.LogCaptureFixture) -> None:
     """Its forward cannot be seen; the warning says what to do."""
     backend, net = Backend(), Net()

@@ -83,6 +83,31 @@ class TestReading:
         assert series.steps.tolist() == [1]
         assert series.statistic("max").tolist() == [2.0]
 
+    @pytest.mark.parametrize("evaluations", [1, 3])
+    def test_a_gradient_that_a_closure_makes_is_read_in_its_step(self, evaluations: int) -> None:
+        """It is x: 3, 5 and 7 in three steps, the last included; of several evaluations the first.
+
+        LBFGS reads one gradient more often, which is x - 1 and x - 2 then.
+        """
+        model = Doubler([2.0])
+        optimizer = torch.optim.LBFGS(
+            model.parameters(), max_iter=evaluations, lr=1e-3, tolerance_change=0
+        )
+        with Watching(model, "grad:w") as watch:
+            for x in (3.0, 5.0, 7.0):
+                inputs = iter((x, x - 1, x - 2))
+
+                def closure(inputs: Iterator[float] = inputs) -> torch.Tensor:
+                    optimizer.zero_grad()
+                    loss = model(torch.tensor([next(inputs)])).sum()
+                    loss.backward()
+                    return loss
+
+                optimizer.step(closure)
+                assert list(inputs) == [x - 1, x - 2][evaluations - 1 :]
+        assert watch.current.series["grad:w"].steps.tolist() == [0, 1, 2]
+        assert values(watch, "grad:w", "max") == [3.0, 5.0, 7.0]
+
     def test_a_target_without_number_reads_every_call(self) -> None:
         """The transformer's layer norms are called three times a step; each has its series."""
         case = models.transformer(seed=1)
