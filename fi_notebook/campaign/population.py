@@ -123,6 +123,11 @@ class Population:
         """How many points there are."""
         return self._ends[-1] if self._ends else 0
 
+    def __repr__(self) -> str:
+        """How many points and sites there are; the points are too many to print."""
+        sites = len({block.row for block in self.blocks})
+        return f"<Population of {counted(len(self), 'fault')} at {counted(sites, 'site')}>"
+
     def __getitem__(self, number: int) -> Point:
         """A point by number, from 0."""
         block = bisect_right(self._ends, number)

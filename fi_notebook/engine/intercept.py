@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
-from fi_notebook.core.site import qualified
+from fi_notebook.core.site import PHASES, qualified
 from fi_notebook.core.valueless import UNWRITTEN
 from fi_notebook.engine.lineage import Origin, is_accumulation
 from fi_notebook.engine.outputs import schema_of
@@ -110,6 +110,11 @@ class Call:
     parameter: str
     micro_batch: int
     ambiguous: bool
+
+    def __repr__(self) -> str:
+        """Its name in the step, and where it is; not its arguments."""
+        name = f"{'' if self.counted else 'other/'}{self.op}*{self.number}"
+        return f"<Call {name}: {PHASES[self.phase]}, step {self.step}>"
 
 
 class Observer(Protocol):

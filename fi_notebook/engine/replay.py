@@ -197,7 +197,6 @@ def run_step(
     ends: bool = True,
     rank: int = 0,
     progress: Callable[[Call], None] | None = None,
-    fired: Callable[[Injection], None] | None = None,
     optimizer_begins: Callable[[Optimizer], None] | None = None,
     fired_before: Mapping[str, int] | None = None,
     remembered: Memory | None = None,
@@ -215,7 +214,6 @@ def run_step(
         ends: Whether gradients, and what training keeps after the step, are copied.
         rank: Rank of this process.
         progress: Called before each call.
-        fired: Called after each strike.
         optimizer_begins: Called before each step of an optimizer.
         fired_before: How many times each fault fired in earlier steps of the run.
         remembered: What struck sites held in earlier steps of the run.
@@ -235,7 +233,7 @@ def run_step(
     watch = Watch(setup.model, clock, setup.sources)
     watch.inference = inference
     recorder = Recorder(watch, store=store, golden=golden, statistics=statistics, progress=progress)
-    striker = Striker(plan, watch, rank=rank, keep_tensors=True, fired=fired, memory=remembered)
+    striker = Striker(plan, watch, rank=rank, keep_tensors=True, memory=remembered)
     striker.count(fired_before or {})
     result = StepResult(recorder, remembered=striker.memory)
     gradients = Gradients(setup.model)

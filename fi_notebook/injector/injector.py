@@ -35,6 +35,7 @@ from torch.optim import Optimizer
 from fi_notebook import faults
 from fi_notebook.core.fault import FaultPlan
 from fi_notebook.core.injection import Injection, NotInjected
+from fi_notebook.core.words import counted
 from fi_notebook.engine.arguments import optimizers_of
 from fi_notebook.engine.attachment import Attachment
 from fi_notebook.engine.inject import Striker
@@ -167,6 +168,13 @@ class Injector:
             logger.warning("%s%s", who, text)
         if self._events is not None:
             self._events.finish(self.not_injected, self.step, self._rank, world_size())
+
+    def __repr__(self) -> str:
+        """What it is for, how far it came, and how often it struck."""
+        model = type(self._clock.model).__name__
+        state = "closed" if self._attachment.closed else f"step {self.step}"
+        faults_, made = counted(len(self.plan), "fault"), len(self._striker.injections)
+        return f"<Injector of {model}: {faults_}, {state}, {counted(made, 'injection')}>"
 
     def __deepcopy__(self, _memo: dict[int, Any]) -> Injector:
         """Itself: what holds it may be copied, but it strikes the one model that it was given."""

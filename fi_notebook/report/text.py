@@ -299,7 +299,7 @@ def memory(run: Run) -> str:
     extra = [
         f"{size(kept[name])} {words}"
         for name, words in (
-            ("always", "beyond it for watched and struck outputs"),
+            ("always", "beyond it for outputs that are always kept or struck"),
             ("spilled", "in the spill file"),
             ("state", "of copies of training state"),
         )

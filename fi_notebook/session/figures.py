@@ -39,6 +39,11 @@ class Figures:
         """Keep the session; a picture is drawn when it is asked for."""
         self._session = session
 
+    def __repr__(self) -> str:
+        """The pictures that there are."""
+        names = ", ".join(name for name in vars(Figures) if not name.startswith("_"))
+        return f"<Figures of {self._session!r}: {names}>"
+
     def values(self, site: Site | str, *, dark: bool = False) -> Figure:
         """The golden values of a site, as a matrix.
 

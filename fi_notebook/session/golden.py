@@ -74,7 +74,7 @@ def record_golden(stage: Stage, snapshot: Snapshot, keeping: Keeping) -> GoldenR
         Exception: Whatever the step itself raised.
     """
     __tracebackhide__ = True
-    with keeping.store(keeping.watched_keys()) as store:
+    with keeping.store(keeping.always_keys()) as store:
         result = run_step(
             stage.setup,
             0,

@@ -1,6 +1,6 @@
 """How much of the golden run is kept, where, and which outputs are kept whatever it costs.
 
-    keeping = Keeping(budget_of("auto"), "auto", spill=None, watched=[])
+    keeping = Keeping(budget_of("auto"), "auto", spill=None, always=[])
     with keeping.store(keeping.keys(trace, plan)) as store:
         …                       # a golden step
 
@@ -39,13 +39,13 @@ class Keeping:
         budget: Bytes for outputs.
         memory: What was asked for: bytes, or ``auto``.
         spill: File for whole outputs that do not fit, or None.
-        watched: Sites that are kept whole whatever the budget.
+        always: Sites that are kept whole whatever the budget.
     """
 
     budget: int
     memory: int | str = "auto"
     spill: Path | None = None
-    watched: Sequence[Site | str] = field(default_factory=list)
+    always: Sequence[Site | str] = field(default_factory=list)
 
     @contextmanager
     def store(self, always: Container[SiteKey], step: int = 0) -> Iterator[ValueStore]:
@@ -66,20 +66,20 @@ class Keeping:
         path = self.spill
         return Spill(path.with_stem(f"{path.stem}.step{step}") if step else path)
 
-    def watched_keys(self) -> set[SiteKey]:
-        """The watched sites."""
-        sites = (Site.parse(site) if isinstance(site, str) else site for site in self.watched)
+    def always_keys(self) -> set[SiteKey]:
+        """The sites that are always kept."""
+        sites = (Site.parse(site) if isinstance(site, str) else site for site in self.always)
         return {key_of(site) for site in sites}
 
     def keys(self, trace: Trace, plan: FaultPlan) -> set[SiteKey]:
-        """The sites that are watched, and those that an enabled fault may strike."""
+        """The sites that are always kept, and those that an enabled fault may strike."""
         struck: Iterable[Site] = (
             site
             for fault in plan
             if fault.enabled and fault.target.kind == "call"
             for site in make_sites(trace, chosen_rows(fault, trace)[:_MOST_STRUCK])
         )
-        return self.watched_keys() | {key_of(site) for site in struck}
+        return self.always_keys() | {key_of(site) for site in struck}
 
     def report(self, store: ValueStore, result: StepResult) -> dict[str, Any]:
         """What was kept, in plain numbers, for the trace's info."""

@@ -144,7 +144,7 @@ class Replay:
         return self.golden.noise
 
     def _complete(self) -> None:
-        """Keep whole what is watched or may be struck, where the budget left a sample of it."""
+        """Keep whole what always is or may be struck, where the budget left a sample of it."""
         kept = self.golden.result.kept
         wanted = self.keeping.keys(self.golden.trace, self.plan)
         missing = {key for key in wanted if key in kept and not kept[key].exact}

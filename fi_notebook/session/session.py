@@ -74,14 +74,14 @@ class Session(Planned):
             GradScaler, generators, anything with attributes or ``state_dict``.
         memory: Bytes for the golden outputs that are kept, or ``"auto"``.
         spill: File for golden outputs beyond that, as safetensors; None keeps a sample.
-        watch: Sites whose golden outputs are kept whole whatever the memory.
+        keep: Sites whose golden outputs are kept whole whatever the memory.
         tolerance: What counts as a difference when an outcome is judged.
         detectors: Parameters of each detector that a replay tries, by name; by default
             every registered one with its own defaults.
         cell_name: Turns a frame's file name into the name of its notebook cell.
 
     Attributes:
-        watched: The sites of ``watch``.
+        keep: The sites of ``keep``; more may be added.
         runs: The last `MOST_RUNS` replays; hold on to what ``replay`` gives to keep others.
 
     Raises:
@@ -99,7 +99,7 @@ class Session(Planned):
         state: Sequence[Any] = (),
         memory: int | str = "auto",
         spill: str | Path | None = None,
-        watch: Iterable[Site | str] = (),
+        keep: Iterable[Site | str] = (),
         tolerance: Tolerance = DEFAULT,
         detectors: Mapping[str, Mapping[str, Any]] | None = None,
         cell_name: Callable[[str], str | None] | None = None,
@@ -107,9 +107,9 @@ class Session(Planned):
         """Look at nothing yet; see `trace`."""
         optimizers = _checked(step, model, optimizer)
         setup = Setup(step, model, optimizers, SourceStacks(cell_name), takes_step_number(step))
-        self.watched = list(watch)
+        self.keep = list(keep)
         path = None if spill is None else Path(spill)
-        self._keeping = Keeping(budget_of(memory), memory, path, self.watched)
+        self._keeping = Keeping(budget_of(memory), memory, path, self.keep)
         if not isinstance(tolerance, Tolerance):
             kind = type(tolerance).__name__
             raise TypeError(f"tolerance is a {kind}; expected fi.Tolerance(relative=1e-5, …)")
@@ -203,8 +203,7 @@ class Session(Planned):
             The run: injections, comparison, outcome; `session.run` from now on.
 
         Raises:
-            SessionArgumentError: ``steps`` is no whole number from 1, or ``evaluate`` takes
-                no model.
+            SessionArgumentError: ``steps`` or ``evaluate`` is not what it should be.
             SessionError: The step is not repeatable, or another run is going on.
             SessionCancelled: `cancel` was called.
         """
@@ -240,8 +239,7 @@ class Session(Planned):
             What tries faults; see `fi_notebook.session.trials`.
 
         Raises:
-            SessionArgumentError: ``steps`` is no whole number from 1, or ``evaluate`` takes
-                no model.
+            SessionArgumentError: ``steps`` or ``evaluate`` is not what it should be.
             SessionError: Another run is going on.
         """
         from fi_notebook.session.trials import Trials

@@ -20,6 +20,7 @@ from fi_notebook.core.fault import Fault, FaultPlan
 from fi_notebook.core.run import Outcome, Run
 from fi_notebook.core.site import Site
 from fi_notebook.core.trace import Trace
+from fi_notebook.core.words import counted
 from fi_notebook.engine import arming
 from fi_notebook.engine.replay import StepResult
 from fi_notebook.engine.slice import Astray
@@ -86,6 +87,11 @@ class Trials:
             )
         except TapeError as error:
             self.why = str(error)
+
+    def __repr__(self) -> str:
+        """How many steps a trial has, and how it is made."""
+        how = f"replayed in full ({self.why})" if self.slices is None else "on a tape"
+        return f"<Trials of {self.trace!r}: {counted(self.steps, 'step')} each, {how}>"
 
     @property
     def trace(self) -> Trace:

@@ -62,11 +62,6 @@ class Executor:
         """Label of the cell that is running, or ``""``."""
         return self._cell
 
-    @property
-    def busy(self) -> bool:
-        """Whether a job is running or waiting."""
-        return self._thread is not None
-
     def submit(self, job: Job, dropped: Job = _nothing) -> None:
         """Run a job as soon as nothing else runs; the call returns at once.
 

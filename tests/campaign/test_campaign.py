@@ -417,6 +417,8 @@ def test_results_are_told_in_a_line(small: Campaign) -> None:
     unplanned = Campaign(sessions.quickstart, faults=["bitflip", "zero"])
     assert repr(unplanned) == "<Campaign of bitflip, zero, seed 0: 0 made>"
     assert repr(small.results).startswith("<Results of 120 injections: ")
+    sweep = Campaign.of_site(sessions.inference(), "relu*1:0", elements=2)
+    assert repr(sweep.population) == "<Population of 64 faults at 1 site>"  # 32 bits of each
     assert len(repr(small.results)) < 300
 
 

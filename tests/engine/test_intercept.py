@@ -12,6 +12,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from fi_notebook import Session
 from fi_notebook.core.site import LOSS_FUNCTION, OUTSIDE
+from fi_notebook.engine.intercept import Call
 from tests import models
 from tests.tools import traced
 
@@ -250,3 +251,28 @@ class _Counting(torch.utils._python_dispatch.TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         self.ops.append(str(func))
         return func(*args, **(kwargs or {}))
+
+
+def test_a_call_is_told_in_a_line() -> None:
+    """Its name in the step, its phase and step, and no argument."""
+    told: list[str] = []
+
+    class Teller:
+        def before(self, call: Call) -> None:
+            told.append(repr(call))
+
+        def after(self, _call: Call, result: Any) -> Any:
+            return result
+
+    model = nn.Linear(3, 2)
+
+    def step() -> torch.Tensor:
+        loss = model(torch.ones(4, 3) * 2).sum()
+        loss.backward()
+        return loss
+
+    session = Session(step, model=model)
+    end = session.read_with(lambda _: Teller())
+    session.trace()
+    end()
+    assert {"<Call other/mul*1: other, step 0>", "<Call addmm*1: forward, step 0>"} <= set(told)

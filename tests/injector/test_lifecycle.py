@@ -295,3 +295,13 @@ def test_what_holds_an_injector_can_be_copied() -> None:
             pickle.dumps(injector)
     del copied, averaged
     gc.collect()  # no memory was given up twice
+
+
+def test_an_injector_is_told_in_a_line() -> None:
+    """What it is for, how far it came, and how often it struck."""
+    case = models.mlp()
+    with Injector(plan("relu*2:0", "zero", steps=[0]), model=case.model) as injector:
+        assert repr(injector) == "<Injector of Sequential: 1 fault, step -1, 0 injections>"
+        case.step()
+        assert repr(injector) == "<Injector of Sequential: 1 fault, step 0, 1 injection>"
+    assert repr(injector) == "<Injector of Sequential: 1 fault, closed, 1 injection>"

@@ -43,7 +43,7 @@ class Wrapped(nn.Module):
         return self.function(self.weight * 1.0)
 
 
-def session_of(model: nn.Module, *inputs: Tensor, watch: tuple[str, ...] = ()) -> fi.Session:
+def session_of(model: nn.Module, *inputs: Tensor, keep: tuple[str, ...] = ()) -> fi.Session:
     """One SGD step on the weighted sum of the outputs, so that every gradient is its own."""
     optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
 
@@ -56,7 +56,7 @@ def session_of(model: nn.Module, *inputs: Tensor, watch: tuple[str, ...] = ()) -
         optimizer.step()
         return loss.detach()
 
-    return fi.Session(step, model=model, optimizer=optimizer, watch=watch)
+    return fi.Session(step, model=model, optimizer=optimizer, keep=keep)
 
 
 def changed(run: Run, site: str) -> tuple[int, int]:

@@ -65,9 +65,9 @@ def test_a_budget_of_nothing_still_finds_every_difference() -> None:
     assert (bounds[known] <= exact[known] * (1 + 1e-6)).all()  # lower bounds
 
 
-def test_struck_and_watched_sites_are_exact_whatever_the_budget() -> None:
-    """relu*1:0 is struck and addmm*1:0 is watched: both rows are exact, and counted."""
-    explored = session(0, watch=["addmm*1:0"])
+def test_struck_and_named_sites_are_exact_whatever_the_budget() -> None:
+    """relu*1:0 is struck and addmm*1:0 is named: both rows are exact, and counted."""
+    explored = session(0, keep=["addmm*1:0"])
     explored.trace()
     explored.arm("relu*1:0", "scale", factor=2.0)
     run = explored.replay()
@@ -78,7 +78,7 @@ def test_struck_and_watched_sites_are_exact_whatever_the_budget() -> None:
     assert exact == {"relu*1:0", "addmm*1:0"}
     # 6 × 4 × 8 × 8 of relu, 6 × 10 of addmm, 4 bytes each
     assert run.memory["always"] == (6 * 4 * 8 * 8 + 6 * 10) * 4
-    explored.watched.append("relu*2:0")
+    explored.keep.append("relu*2:0")
     columns = explored.replay(steps=2).comparison.columns
     assert columns["exact"][compared.golden.row("relu*2:0")]
 

@@ -459,3 +459,16 @@ def test_traces_and_runs_are_found_among_others(net: Net) -> None:
     assert first == first  # noqa: PLR0124 - it is what is asked
     assert first != second
     assert len({first, second, *runs, runs[0].comparison, runs[1].comparison}) == 6
+
+
+def test_what_a_session_gives_is_told_in_a_line(net: Net) -> None:
+    """Figures by their names, trials by their steps and how they are made."""
+    session = net.session()
+    trace = session.trace()
+    assert repr(session.figures) == (
+        f"<Figures of {session!r}: values, tensor_diff, difference_heatmap, scatter, propagation, "
+        "gradients, tree_heat, training>"
+    )
+    assert repr(session.trials(2)) == f"<Trials of {trace!r}: 2 steps each, on a tape>"
+    full = repr(session.trials(full=True))
+    assert full.startswith(f"<Trials of {trace!r}: 1 step each, replayed in full (each is to say")
