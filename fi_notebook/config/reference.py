@@ -45,9 +45,11 @@ which may be a glob; a parameter with several names, as where weights are tied, 
 Names as torch prints them (`aten.addmm.default`) are read too.
 
 A step of a training loop begins at the first training forward after an optimizer of the model has
-stepped, or `zero_grad` was called. Gradients that are cleared by hand (`p.grad = None`,
-`p.grad.zero_()`) are not seen: a loop that steps no optimizer and calls no `zero_grad` is one step
-unless it is given `micro_batch_per_step`, which is 1 without accumulation.
+stepped, or a `GradScaler` skipped that, or `zero_grad` was called. One that stands behind the
+forward, as where Lightning accumulates, and clears what the update before has spent, begins none.
+Gradients that are cleared by hand (`p.grad = None`, `p.grad.zero_()`) are not seen: a loop that
+steps no optimizer and calls no `zero_grad` is one step unless it is given `micro_batch_per_step`,
+which is 1 without accumulation.
 
 So an iteration with two updates (a GAN in one module, SAM, PPO) is two steps: number them so, or
 give `micro_batch_per_step=` how many training forwards an iteration makes, each call of a part
