@@ -59,7 +59,9 @@ not trained on, as one that makes lazy parameters, is a step too: make it before
 
 A step goes on to the forward that begins the next. What comes after its update has its numbers
 (the next batch, a metric, another model that trains in turns), but an operator alone (`div`)
-chooses none of it that reads no parameter: name the call (`div*3`), or give `phases`.
+chooses none of it that reads no parameter: name the call (`div*3`), or give `phases`. What runs
+between the forward and the backward (a loss, a frozen teacher) is chosen; `"modules": [""]` keeps
+to the model.
 
 - `param:` and `buffer:` are struck before the first forward of a step, or before those of its
   `micro_batches`. With `scope` `value` they are given back before the optimizer that owns them
