@@ -45,9 +45,11 @@ which may be a glob; a parameter with several names, as where weights are tied, 
 Names as torch prints them (`aten.addmm.default`) are read too.
 
 A step of a training loop begins at the first training forward after an optimizer of the model has
-stepped, or `zero_grad` was called. Gradients that are cleared by hand (`p.grad = None`,
-`p.grad.zero_()`) are not seen: a loop that steps no optimizer and calls no `zero_grad` is one step
-unless it is given `micro_batch_per_step`, which is 1 without accumulation.
+stepped, or a `GradScaler` skipped that, or `zero_grad` was called. One that stands behind the
+forward, as where Lightning accumulates, and clears what the update before has spent, begins none.
+Gradients that are cleared by hand (`p.grad = None`, `p.grad.zero_()`) are not seen: a loop that
+steps no optimizer and calls no `zero_grad` is one step unless it is given `micro_batch_per_step`,
+which is 1 without accumulation.
 
 So an iteration with two updates (a GAN in one module, SAM, PPO) is two steps: number them so, or
 give `micro_batch_per_step=` how many training forwards an iteration makes, each call of a part
@@ -57,7 +59,9 @@ not trained on, as one that makes lazy parameters, is a step too: make it before
 
 A step goes on to the forward that begins the next. What comes after its update has its numbers
 (the next batch, a metric, another model that trains in turns), but an operator alone (`div`)
-chooses none of it that reads no parameter: name the call (`div*3`), or give `phases`.
+chooses none of it that reads no parameter: name the call (`div*3`), or give `phases`. What runs
+between the forward and the backward (a loss, a frozen teacher) is chosen; `"modules": [""]` keeps
+to the model.
 
 - `param:` and `buffer:` are struck before the first forward of a step, or before those of its
   `micro_batches`. With `scope` `value` they are given back before the optimizer that owns them

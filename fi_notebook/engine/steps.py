@@ -4,9 +4,11 @@ A step begins at the first outermost training forward of the model after an opti
 that owns its parameters has stepped, or its gradients were cleared. An explicit
 ``micro_batch_per_step=k`` wins: every k-th outermost forward begins a step.
 
-Gradients are seen to be cleared through ``zero_grad`` of any optimizer or module
-(torch has no hook there, so both methods are wrapped while a clock is on, by one
-shared wrapper that leaves with the last clock), and through an optimizer's step.
+Gradients are seen to be cleared through ``zero_grad`` of any optimizer or module, and an
+update that a `GradScaler` skips through its ``step``: torch has no hook there, so the methods
+are wrapped while a clock is on, by shared wrappers that leave with the last clock. A clearing
+of gradients that an update has spent, or of none, may stand behind the next step's forward, as
+Lightning has it: it begins nothing.
 
 Limits: gradients that are cleared by hand (``p.grad = None``, ``p.grad.zero_()``) begin no step.
 A loop that does so and never steps an optimizer is one step, however long, unless it is given
@@ -25,6 +27,7 @@ from weakref import WeakSet
 
 import torch
 from torch import nn
+from torch.amp import GradScaler
 from torch.optim.optimizer import (
     Optimizer,
     register_optimizer_step_post_hook,
@@ -53,6 +56,7 @@ class StepClock:
 
     Attributes:
         updated: Whether an optimizer has stepped since the last forward.
+        failed: Whether the last outermost training forward raised.
         on_optimizer_begins: Told when the step of an optimizer of the model begins.
         on_update_begins: Told when it is about to read the gradients: at once, or where it was
             given a closure, when it has evaluated that, the first time.
@@ -82,6 +86,9 @@ class StepClock:
         self._stepped: set[int] = set()  # by id, of the optimizers; since the last forward
         self._stepped_in = -1  # the backward within which one last stepped
         self._complete: bool | None = None  # whether they were all; asked when it matters
+        self._spent: set[int] = set()  # by id, of optimizers: stepped and not cleared since
+        self._met: set[int] = set()  # by id: those that stepped or were cleared
+        self.failed = False
         self._forwards = 0  # since the first optimizer last stepped
         self._warned = False
         self._handles: list[Any] = []
@@ -91,12 +98,12 @@ class StepClock:
         self.on_cleared: Callable[[], None] = _nothing
 
     def install(self) -> None:
-        """Watch the optimizers and ``zero_grad``."""
+        """Watch the optimizers, ``zero_grad`` and what a `GradScaler` skips."""
         self._handles = [
             register_optimizer_step_pre_hook(self._before_step),
             register_optimizer_step_post_hook(self._after_step),
         ]
-        _watch_zero_grad(self)
+        _tell(self)
 
     def remove(self) -> None:
         """Watch no more."""
@@ -107,7 +114,7 @@ class StepClock:
         """Watch no more until it is installed again; what is going on is kept."""
         while self._handles:
             self._handles.pop().remove()
-        _unwatch_zero_grad(self)
+        _tell_no_more(self)
 
     def restart(self, step: int) -> None:
         """Count from a step on again; the next outermost training forward begins it."""
@@ -168,11 +175,7 @@ class StepClock:
                 made + 1,
             )
         else:
-            what, then = "the gradients were cleared", ""
-            if begins:
-                what = "the gradients were not seen to be cleared"
-            elif self.updated:
-                what, then = "an optimizer stepped", ", so that a step has several updates"
+            what, then = _seen(begins, self.updated)
             logger.warning(
                 "micro_batch_per_step=%d, but %s after %d; going by %d%s",
                 self.micro_batch_per_step,
@@ -201,7 +204,7 @@ class StepClock:
         stepped = [each for each in self.optimizers if id(each) in self._stepped]
         if len(stepped) < len(self.optimizers):
             return False
-        updated = {id(parameter) for each in stepped for parameter in _of_optimizer(each)}
+        updated = {id(parameter) for each in stepped for parameter in _parameters_of(each)}
         waiting = (p for p in self.model.parameters() if p.grad is not None)
         return all(id(parameter) in updated for parameter in waiting)
 
@@ -224,7 +227,7 @@ class StepClock:
 
     def owns(self, optimizer: Optimizer) -> bool:
         """Whether an optimizer holds parameters of the model."""
-        return self._are_mine(p for group in optimizer.param_groups for p in group["params"])
+        return self._are_mine(_parameters_of(optimizer))
 
     def _are_mine(self, parameters: Iterable[torch.Tensor]) -> bool:
         if not self._mine:  # asked anew in each step: a model may be rebuilt
@@ -267,7 +270,8 @@ class StepClock:
         if not (self._stepping and self._stepping[-1].optimizer is optimizer):
             return
         self._stepping.pop()
-        self._due = self.updated = self.begun
+        self._spend(optimizer)
+        self.updated = self.begun
         self._stepped.add(id(optimizer))
         self._stepped_in = torch._C._current_graph_task_id()
         self._complete = None
@@ -275,43 +279,95 @@ class StepClock:
             self._forwards = 0
         self.on_optimizer_ends(optimizer)
 
-    def cleared(self, parameters: Iterable[torch.Tensor]) -> None:
-        """Take note that the gradients of some parameters were cleared."""
-        if not self._stepping and self._are_mine(parameters):
+    def tried(self, optimizer: Optimizer) -> None:
+        """Take note that a `GradScaler` stepped an optimizer, or skipped its step."""
+        if not self._stepping and self.owns(optimizer):
+            self._spend(optimizer)
+
+    def _spend(self, optimizer: Optimizer) -> None:
+        self._due = self.begun
+        self._spent.add(id(optimizer))
+        self._met.add(id(optimizer))
+
+    def cleared(self, owner: Optimizer | nn.Module) -> None:
+        """Take note that the gradients of an optimizer or a module are about to be cleared."""
+        if self._stepping or not self._are_mine(_parameters_of(owner)):
+            return
+        if not (self._due or self._clears_nothing(owner)):
             self._due = self.begun
-            self.on_cleared()
+        self._met.add(id(owner))
+        self._spent -= self._spent if isinstance(owner, nn.Module) else {id(owner)}
+        self.on_cleared()
+
+    def _clears_nothing(self, owner: Optimizer | nn.Module) -> bool:
+        """Whether an update has spent what is cleared, or an optimizer begins and finds nothing.
+
+        After a forward that raised it is a batch that is thrown away.
+        """
+        if self.failed:
+            return False
+        if not isinstance(owner, Optimizer):
+            return bool(self._spent)
+        if id(owner) in self._met:
+            return id(owner) in self._spent
+        return all(parameter.grad is None for parameter in _parameters_of(owner))
 
 
-_clocks: WeakSet[StepClock] = WeakSet()  # registry: who is told of zero_grad
-_originals: dict[Any, Any] = {}  # registry: the methods that stand wrapped
+def _seen(begins: bool, updated: bool) -> tuple[str, str]:
+    """What disagrees with a number of micro batches, and what comes of it."""
+    if begins:
+        return "the gradients were not seen to be cleared", ""
+    if updated:
+        return "an optimizer stepped", ", so that a step has several updates"
+    return "the gradients were cleared", ""
 
 
-def _watch_zero_grad(clock: StepClock) -> None:
+_clocks: WeakSet[StepClock] = WeakSet()  # registry: who is told of what torch has no hook for
+_originals: dict[tuple[Any, str], Any] = {}  # registry: the methods that stand wrapped
+
+
+def _tell(clock: StepClock) -> None:
+    """Tell a clock of cleared gradients and skipped updates."""
     if not _clocks:
-        for owner, parameters in ((Optimizer, _of_optimizer), (nn.Module, nn.Module.parameters)):
-            _originals[owner] = owner.zero_grad
-            owner.zero_grad = _telling(owner.zero_grad, parameters)  # type: ignore[method-assign]  # undone in _unwatch_zero_grad
+        _wrap(Optimizer, "zero_grad", _clearing)
+        _wrap(nn.Module, "zero_grad", _clearing)
+        _wrap(GradScaler, "step", _stepping_by_scaler)
     _clocks.add(clock)
 
 
-def _unwatch_zero_grad(clock: StepClock) -> None:
+def _tell_no_more(clock: StepClock) -> None:
     _clocks.discard(clock)
     if not _clocks:
         while _originals:
-            owner, method = _originals.popitem()
-            owner.zero_grad = method
+            (owner, name), method = _originals.popitem()
+            setattr(owner, name, method)
 
 
-def _telling(method: Any, parameters: Callable[[Any], Iterable[torch.Tensor]]) -> Any:
-    @wraps(method)
+def _wrap(owner: type, name: str, telling: Callable[[Any], Any]) -> None:
+    method = _originals[owner, name] = getattr(owner, name)
+    setattr(owner, name, wraps(method)(telling(method)))
+
+
+def _clearing(method: Any) -> Any:
     def zero_grad(self: Any, *args: Any, **kwargs: Any) -> Any:
-        result = method(self, *args, **kwargs)
         for clock in list(_clocks):
-            clock.cleared(parameters(self))
-        return result
+            clock.cleared(self)
+        return method(self, *args, **kwargs)
 
     return zero_grad
 
 
-def _of_optimizer(optimizer: Optimizer) -> Iterable[torch.Tensor]:
-    return (p for group in optimizer.param_groups for p in group["params"])
+def _stepping_by_scaler(method: Any) -> Any:
+    def step(self: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+        result = method(self, optimizer, *args, **kwargs)
+        for clock in list(_clocks):
+            clock.tried(optimizer)
+        return result
+
+    return step
+
+
+def _parameters_of(owner: Optimizer | nn.Module) -> Iterable[torch.Tensor]:
+    if isinstance(owner, nn.Module):
+        return owner.parameters()
+    return (p for group in owner.param_groups for p in group["params"])

@@ -15,6 +15,7 @@ training loop it cannot be told from the end of the step before, and belongs to 
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections import Counter
 from collections.abc import Callable
@@ -150,6 +151,7 @@ class Watch:
 
     def _leave_model(self, counted: bool) -> None:
         self.after_forward, self.after_backward = counted, False
+        self.clock.failed = sys.exc_info()[0] is not None
 
     def _enter_optimizer(self, optimizer: Optimizer) -> None:
         self.scope.come_back()

@@ -135,6 +135,92 @@ def test_accumulation_counts_micro_batches() -> None:
     assert _steps(Loop(), _accumulating, 2) == expected
 
 
+def _accumulating_zero_between(loop: Loop) -> None:
+    for micro_batch in range(3):
+        loss = loop.forward()
+        if micro_batch == 0:
+            loop.optimizer.zero_grad()
+        loss.backward()
+    loop.optimizer.step()
+
+
+@pytest.mark.parametrize("options", [{}, {"micro_batch_per_step": 3}])
+def test_gradients_that_an_update_has_spent_are_cleared_behind_the_forward(
+    options: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Forward, zero_grad, backward, as Lightning accumulates: three micro batches, no warning."""
+    expected = [(step, micro) for step in range(3) for micro in range(3)]
+    with caplog.at_level(logging.WARNING, logger="fi_notebook"):
+        assert _steps(Loop(**options), _accumulating_zero_between) == expected
+    assert not caplog.records
+
+
+def test_each_of_two_optimizers_clears_what_it_has_spent() -> None:
+    """Both behind the first of two forwards: two micro batches a step."""
+    loop = Loop()
+    halves = [optim.SGD([p], lr=0.1) for p in loop.model.parameters()]
+
+    def body(loop: Loop) -> None:
+        loss = loop.forward()
+        for half in halves:
+            half.zero_grad()
+        loss.backward()
+        loop.forward().backward()
+        for half in halves:
+            half.step()
+
+    assert _steps(loop, body) == [(step, micro) for step in range(3) for micro in range(2)]
+
+
+def test_a_batch_that_is_thrown_away_is_a_step() -> None:
+    """Its gradients were cleared behind the forward, and are again behind the backward."""
+
+    def body(loop: Loop) -> None:
+        loss = loop.forward()
+        loop.optimizer.zero_grad()
+        loss.backward()
+        if loop.clock.step == 1:
+            loop.optimizer.zero_grad()
+        else:
+            loop.optimizer.step()
+
+    assert _steps(Loop(), body) == [(0, 0), (1, 0), (2, 0)]
+
+
+def test_a_forward_that_raised_is_a_step_once_gradients_are_cleared() -> None:
+    """The batch is thrown away, though what is cleared was spent by the update before."""
+    loop = Loop()
+
+    def fail(*_: Any) -> None:
+        if loop.clock.step == 1:
+            raise ValueError("a bad batch")
+
+    loop.model.register_forward_pre_hook(fail)
+
+    def body(loop: Loop) -> None:
+        try:
+            _zero_between(loop)
+        except ValueError:
+            loop.optimizer.zero_grad()
+
+    assert _steps(loop, body) == [(0, 0), (2, 0)]  # what raised wrote nothing down
+
+
+def test_an_update_by_hand_is_a_step_where_the_module_is_cleared() -> None:
+    """Without an optimizer, the gradients cleared behind the forward, as torch's tutorial does."""
+
+    def body(loop: Loop) -> None:
+        loss = loop.forward()
+        loop.model.zero_grad()
+        loss.backward()
+        with torch.no_grad():
+            for parameter in loop.model.parameters():
+                assert parameter.grad is not None
+                parameter.sub_(0.1 * parameter.grad)
+
+    assert _steps(Loop(), body) == [(0, 0), (1, 0), (2, 0)]
+
+
 def test_micro_batch_per_step_wins_and_a_disagreement_is_warned_of_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -172,16 +258,20 @@ def test_steps_count_on_from_a_start_step() -> None:
     assert _steps(Loop(start_step=10), _zero_last, 2) == [(10, 0), (11, 0)]
 
 
-def test_a_scaler_that_skips_the_update_still_ends_the_step() -> None:
-    """An inf gradient lets GradScaler skip step(); zero_grad begins the next one."""
+@pytest.mark.parametrize("cleared", ["before", "between", "after"])
+def test_a_scaler_that_skips_the_update_still_ends_the_step(cleared: str) -> None:
+    """An inf gradient lets GradScaler skip step(), wherever gradients are cleared."""
     scaler = torch.amp.GradScaler("cpu", init_scale=4.0)
 
     def body(loop: Loop) -> None:
+        clear = {cleared: loop.optimizer.zero_grad}
+        clear.get("before", list)()
         loss = loop.forward() * (float("inf") if loop.clock.step == 1 else 1.0)
+        clear.get("between", list)()
         scaler.scale(loss).backward()
         scaler.step(loop.optimizer)
         scaler.update()
-        loop.optimizer.zero_grad()
+        clear.get("after", list)()
 
     loop = Loop()
     assert _steps(loop, body) == [(0, 0), (1, 0), (2, 0)]
@@ -280,15 +370,16 @@ def test_an_optimizer_of_another_model_begins_nothing() -> None:
 
 
 def test_zero_grad_is_as_before_when_the_last_clock_is_gone() -> None:
-    """While any clock is on, both zero_grad methods are wrapped once; then they are torch's."""
-    before = optim.Optimizer.zero_grad, nn.Module.zero_grad
+    """While any clock is on, the methods are wrapped once; then they are torch's."""
+    before = optim.Optimizer.zero_grad, nn.Module.zero_grad, torch.amp.GradScaler.step
     one, two = Loop(), Loop()
     with one.watched():
         wrapped = optim.Optimizer.zero_grad
         with two.watched():
             assert optim.Optimizer.zero_grad is wrapped
         assert optim.Optimizer.zero_grad is wrapped
-    assert (optim.Optimizer.zero_grad, nn.Module.zero_grad) == before
+        assert torch.amp.GradScaler.step is not before[2]
+    assert (optim.Optimizer.zero_grad, nn.Module.zero_grad, torch.amp.GradScaler.step) == before
 
 
 def test_a_session_is_one_step_and_says_where_more_were_made(
