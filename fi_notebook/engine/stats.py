@@ -25,7 +25,7 @@ import torch
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from fi_notebook.core.stats import STATISTICS, TensorStats
-from fi_notebook.engine.storages import is_dense, is_readable
+from fi_notebook.engine.storages import array_over, is_dense, is_readable
 from fi_notebook.faults.bits import dtype_name
 
 __all__ = [
@@ -92,7 +92,7 @@ class Statistics:
 
     def _look(self) -> None:
         """Summarise the small tensors that wait."""
-        found = _small([values.reshape(-1).numpy() for _, values in self._waiting])
+        found = _small([array_over(values.reshape(-1)) for _, values in self._waiting])
         for (row, _), values in zip(self._waiting, found, strict=True):
             self._rows[row] = values
         self._waiting, self._elements = [], 0
@@ -130,7 +130,8 @@ def read_back(values: list[torch.Tensor]) -> np.ndarray:
     by_device: dict[torch.device, list[int]] = {}
     for row, value in enumerate(values):
         by_device.setdefault(value.device, []).append(row)
-    read = [torch.stack([values[row] for row in rows]).cpu().numpy() for rows in by_device.values()]
+    stacks = (torch.stack([values[row] for row in rows]).cpu() for rows in by_device.values())
+    read = [array_over(stack) for stack in stacks]
     order = np.argsort(np.concatenate([np.asarray(rows) for rows in by_device.values()]))
     return np.concatenate(read)[order]
 
@@ -178,7 +179,7 @@ def _on_host(values: torch.Tensor) -> bool:
 def _row_of(values: torch.Tensor) -> _Row:
     if values.numel() > EXACT:
         return _large(values, _room())
-    return _small([values.double().reshape(-1).numpy()])[0]
+    return _small([array_over(values.double().reshape(-1))])[0]
 
 
 def _small(vectors: Sequence[np.ndarray]) -> list[_Row]:
@@ -199,7 +200,8 @@ def _small(vectors: Sequence[np.ndarray]) -> list[_Row]:
     rows = np.stack([low, high, mean, std, norm, nothing, nothing, nothing, zeros], axis=1)
     found: list[_Row] = [tuple(row) for row in rows.tolist()]
     for odd in np.flatnonzero(~(np.isfinite(low) & np.isfinite(high))).tolist():
-        found[odd] = tuple(_nonfinite(torch.from_numpy(vectors[odd])).tolist())
+        alone = values[starts[odd] :][: sizes[odd]]
+        found[odd] = tuple(_nonfinite(torch.from_numpy(alone)).tolist())
     return found
 
 
@@ -237,7 +239,7 @@ def _range(part: torch.Tensor, threads: int) -> tuple[float, float]:
     if threads > 1:
         low, high = torch.aminmax(part)
         return low.item(), high.item()
-    values = part.numpy()
+    values = array_over(part)
     return float(np.minimum.reduce(values)), float(np.maximum.reduce(values))
 
 
@@ -245,7 +247,7 @@ def _zeros(part: torch.Tensor, room: np.ndarray, threads: int) -> int:
     """How many elements are zero, of either sign."""
     if threads > 1:
         return part.numel() - int(torch.count_nonzero(part))
-    return int(np.count_nonzero(np.equal(part.numpy(), 0, out=room[: part.numel()])))
+    return int(np.count_nonzero(np.equal(array_over(part), 0, out=room[: part.numel()])))
 
 
 class _Odd(NamedTuple):
@@ -265,7 +267,7 @@ _NONE = _Odd(0, 0, 0)
 
 def _finite(piece: torch.Tensor) -> tuple[torch.Tensor, _Odd]:
     """The finite elements of a piece in float64, and how many are not."""
-    values = piece.numpy()
+    values = array_over(piece)
     posinf, neginf = (int(np.count_nonzero(values == odd)) for odd in (math.inf, -math.inf))
     nan = int(np.count_nonzero(np.isnan(values)))
     kept = values[np.isfinite(values)].astype(np.float64)

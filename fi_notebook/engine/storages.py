@@ -8,8 +8,10 @@ held by weak reference, which keeps the address from being given to another stor
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import cache
 from typing import Any, Generic, NoReturn, TypeVar
 
+import numpy as np
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
@@ -17,6 +19,7 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 __all__ = [
     "StorageMap",
     "address_of",
+    "array_over",
     "is_dense",
     "is_plain",
     "is_readable",
@@ -62,6 +65,40 @@ def memory_of(tensor: torch.Tensor) -> torch.Tensor:
     if tensor.layout not in _SPARSE:
         return tensor
     return tensor._values() if tensor.layout == torch.sparse_coo else tensor.values()
+
+
+class _Lent:
+    """The memory of a tensor as numpy asks for it; keeps the tensor while an array is over it."""
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        """Describe it."""
+        strides = None if tensor.is_contiguous() else _in_bytes(tensor)
+        self._tensor = tensor
+        self.__array_interface__ = {
+            "version": 3,
+            "data": (tensor.data_ptr(), True),  # not to be written
+            "shape": tuple(tensor.shape),
+            "strides": strides,
+            "typestr": _as_numpy(tensor.dtype),
+        }
+
+
+def _in_bytes(tensor: torch.Tensor) -> tuple[int, ...]:
+    return tuple(stride * tensor.element_size() for stride in tensor.stride())
+
+
+@cache
+def _as_numpy(dtype: torch.dtype) -> str:
+    return np.dtype(str(dtype).removeprefix("torch.")).str
+
+
+def array_over(tensor: torch.Tensor) -> np.ndarray:
+    """A read-only array over the memory of a tensor on the host, of a dtype that numpy has.
+
+    ``tensor.numpy()`` is never called on memory that is not the tool's own: it forbids torch,
+    for good, to resize that memory, as FSDP does at every step.
+    """
+    return np.asarray(_Lent(tensor))
 
 
 def is_dense(tensor: torch.Tensor) -> bool:

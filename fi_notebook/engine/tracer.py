@@ -41,7 +41,7 @@ from fi_notebook.engine.outputs import (
     written_by,
 )
 from fi_notebook.engine.stats import without_statistics
-from fi_notebook.engine.storages import StorageMap, shape_of, tensors_in
+from fi_notebook.engine.storages import StorageMap, array_over, shape_of, tensors_in
 from fi_notebook.engine.store import Kept, SiteKey, ValueStore, site_key
 from fi_notebook.engine.unplaced import Unplaced
 from fi_notebook.engine.unwritten import Unwritten
@@ -270,7 +270,7 @@ class Recorder:
                 self._unsafe.update(self._views.get(tensor) or ())
 
     def _note_draw(self, call: Call) -> None:
-        state = hashlib.sha256(torch.get_rng_state().numpy().tobytes()).hexdigest()[:16]
+        state = hashlib.sha256(array_over(torch.get_rng_state()).tobytes()).hexdigest()[:16]
         self.draws.append((f"{call.op}*{call.number}", state))
 
     def trace(
