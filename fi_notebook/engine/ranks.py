@@ -240,6 +240,10 @@ class RankStriker:
             why = f"{call.op} does not reduce"
         elif not may_wait(call.op):
             why = f"{call.op}*{call.number} is in a coalescing group"
+        elif unfit := _unreadable(call, result):
+            why = (
+                f"at {call.op}*{call.number}: {aim.fault.model} cannot strike this tensor: {unfit}"
+            )
         number = None if why else self._agreed(call, given, chosen=chosen)
         if number is not None:
             self._reduce_otherwise(aim, call, given, result, number)
@@ -336,6 +340,12 @@ def moved(
     """The chosen elements of a tensor become those of another one."""
     indices = faults.elements.choose(elements, tensor, generator)
     return faults.Corruption(indices, take(tensor, indices), take(other, indices))
+
+
+def _unreadable(call: Call, result: Any) -> str:
+    """Why what a call gave cannot be struck; ``""`` where it can."""
+    made = outputs(call.func, call.args, call.kwargs, result)
+    return next(filter(None, (faults.unreadable(output.tensor) for output in made)), "")
 
 
 def _twice(name: str, tensor: torch.Tensor, op: str) -> torch.Tensor:

@@ -25,7 +25,7 @@ import torch
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from fi_notebook.core.stats import STATISTICS, TensorStats
-from fi_notebook.engine.storages import array_over, is_dense, is_readable
+from fi_notebook.engine.storages import array_over, is_dense, is_readable, local_part
 from fi_notebook.faults.bits import dtype_name
 
 __all__ = [
@@ -62,6 +62,7 @@ class Statistics:
         self._rows: list[_Row | torch.Tensor | None] = []
         self._same: dict[int, int] = {}
         self._waiting: list[tuple[int, torch.Tensor]] = []
+        self._dropped: list[int] = []
         self._elements = 0
         self._room = _room()
 
@@ -102,6 +103,10 @@ class Statistics:
         self._same[len(self._rows)] = self._same.get(row, row)
         self._rows.append(None)
 
+    def drop(self, row: int) -> None:
+        """A tensor that was summarised has no values after all."""
+        self._dropped.append(row)
+
     def columns(self) -> dict[str, np.ndarray]:
         """One column per statistic, read from the devices in one go each."""
         self._look()
@@ -114,6 +119,7 @@ class Statistics:
             table[list(away)] = read_back(list(away.values()))
         if self._same:
             table[list(self._same)] = table[list(self._same.values())]
+        table[self._dropped] = np.nan
         counts = np.nan_to_num(table[:, 5:], nan=-1).astype(np.int64)
         floats = {name: table[:, n].copy() for n, name in enumerate(STATISTICS[:5])}
         return floats | {name: counts[:, n].copy() for n, name in enumerate(STATISTICS[5:])}
@@ -325,14 +331,17 @@ def tensor_stats(tensor: torch.Tensor) -> TensorStats:
 
 
 def euclidean_norm(tensors: Sequence[torch.Tensor]) -> float:
-    """Euclidean norm over several tensors, in float64; NaN and Inf come through."""
+    """Euclidean norm over several tensors, in float64; NaN and Inf come through.
+
+    Of distributed ones it is over what this rank keeps.
+    """
     squares = [_square(tensor) for tensor in tensors]
     return float(torch.stack(squares).sum().sqrt()) if squares else 0.0
 
 
 def _square(tensor: torch.Tensor) -> torch.Tensor:
     """Sum of squares in float64, on the host."""
-    values = tensor.detach()
+    values = local_part(tensor).detach()
     values = values if values.layout == torch.strided else values.to_dense()
     values = values.abs() if values.is_complex() else values
     if values.element_size() < 4 or not values.is_floating_point():

@@ -28,6 +28,7 @@ __all__ = [
     "shape_of",
     "storage_of",
     "tensors_in",
+    "with_local_part",
 ]
 
 T = TypeVar("T")
@@ -50,6 +51,17 @@ def local_part(tensor: torch.Tensor) -> torch.Tensor:
         return tensor
     part = getattr(tensor, "_local_tensor", tensor)
     return part if isinstance(part, torch.Tensor) else tensor
+
+
+def with_local_part(tensor: torch.Tensor, part: torch.Tensor) -> torch.Tensor:
+    """A tensor like this one that keeps another plain tensor on this rank."""
+    if local_part(tensor) is tensor:
+        return part
+    whole: Any = tensor
+    names, meta = whole.__tensor_flatten__()
+    kept = {name: getattr(whole, name) for name in names} | {"_local_tensor": part}
+    made: torch.Tensor = whole.__tensor_unflatten__(kept, meta, whole.shape, whole.stride())
+    return made
 
 
 def storage_of(tensor: torch.Tensor) -> torch.UntypedStorage | None:
