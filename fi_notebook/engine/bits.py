@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from fi_notebook.engine.storages import is_dense, is_plain
+from fi_notebook.engine.storages import array_over, is_dense, is_plain
 
 __all__ = ["changed_mask", "equal_bits", "position_hash", "raw", "same_memory"]
 
@@ -101,7 +101,7 @@ def position_hash(tensor: torch.Tensor) -> torch.Tensor:
     """
     flat = raw(tensor).reshape(-1).contiguous()  # an expanded one lies in one place
     if flat.device.type == "cpu":
-        return torch.tensor(_hash_on_host(flat.numpy()), device="cpu")
+        return torch.tensor(_hash_on_host(array_over(flat)), device="cpu")
     return _hash_on_device(flat)
 
 

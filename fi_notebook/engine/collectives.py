@@ -297,7 +297,7 @@ def neutral(name: str, tensor: torch.Tensor) -> torch.Tensor:
     info: Any = torch.finfo(dtype) if dtype.is_floating_point else None
     if name in ("max", "min") and info is None and dtype != torch.bool:
         info = torch.iinfo(dtype)
-    fill: Any = {"product": 1, "band": -1}.get(name, 0)
+    fill: Any = {"product": 1, "band": -1, "min": 1}.get(name, 0)  # of truths the least is and
     if name in ("max", "min") and info is not None:
         infinite = dtype.is_floating_point and torch.finfo(dtype).bits >= 16
         high = float("inf") if infinite else info.max

@@ -46,6 +46,7 @@ from fi_notebook.engine.storages import (
     local_part,
     shape_of,
     tensors_in,
+    with_local_part,
 )
 from fi_notebook.engine.stored import StoredStriker
 from fi_notebook.engine.world import speaker
@@ -201,7 +202,7 @@ class Striker:
             return result
         self._struck_views.set(output.tensor, len(self.injections) - 1)
         self._struck_views.set(struck, len(self.injections) - 1)
-        return replaced(result, output, struck)
+        return replaced(result, output, with_local_part(output.tensor, struck))
 
     def strike_output(
         self,

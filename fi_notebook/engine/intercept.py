@@ -304,7 +304,8 @@ class Interceptor(TorchDispatchMode):
         watch = self.watch
         watch.parameters.stale = watch.after_backward = watch.had_backward = True
         call.phase = OTHER if watch.clock.done else BACKWARD
-        call.module, call.module_call = watch.table.outside, 0
+        call.module = watch.table.outside if watch.clock.done else watch.table.root
+        call.module_call = 0
 
     def _place_recompute(self, call: Call, node: Any) -> None:
         """A recompute without a line of its own has those of the call whose node runs."""

@@ -171,6 +171,13 @@ class Looks:
         elif self._golden is not None:
             self._hashes.taken[row] = position_hash(tensor)
 
+    def unsee(self, row: int) -> None:
+        """What an output showed has no meaning: it was written over, and nobody had read it."""
+        self._statistics.drop(row)
+        self._hashes.drop(row)
+        for known in (self.measures, self.unequal, self._as_golden):
+            known.pop(row, None)
+
     def columns(self, golden: Trace | None = None) -> dict[str, np.ndarray]:
         """One column per statistic.
 
@@ -219,6 +226,11 @@ class _Hashes:
         self.kept: dict[int, SiteKey] = {}
         self.golden: dict[int, int] = {}
         self.same: dict[int, int] = {}
+
+    def drop(self, row: int) -> None:
+        """A row has none."""
+        for known in (self.taken, self.kept, self.golden, self.same):
+            known.pop(row, None)
 
     def column(self, count: int, kept: Mapping[SiteKey, Kept], golden: Trace | None) -> np.ndarray:
         """All of them; those of kept tensors are taken now, and known from then on."""

@@ -6,7 +6,8 @@
 
 Asked only where an input differs from the golden run and no output does. Each input that
 differs is held against what the golden run kept of it; where one was not kept whole, or
-the call wrote over it, its values are not at hand and nothing is said of them.
+the call wrote over it, or it is a distributed tensor, its values are not at hand and nothing is
+said of them.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from fi_notebook.engine.bits import changed_mask
 from fi_notebook.engine.intercept import Call
 from fi_notebook.engine.measure import wide
 from fi_notebook.engine.outputs import IN_PLACE, Output
-from fi_notebook.engine.storages import is_readable
+from fi_notebook.engine.storages import is_readable, local_part
 from fi_notebook.engine.store import Kept
 
 __all__ = ["Masking", "Read", "evidence"]
@@ -197,6 +198,8 @@ def _mask(read: Read, written: set[int]) -> torch.Tensor | None:
     """Which elements of an input changed, where its values are at hand."""
     kept, tensor = read.golden, read.tensor
     if kept is None or tensor.data_ptr() in written or not is_readable(tensor):
+        return None
+    if local_part(tensor) is not tensor:  # to look at a call of these is to speak to other ranks
         return None
     if kept.shape != tensor.shape or kept.dtype != tensor.dtype or kept.whole is None:
         return None

@@ -1,7 +1,8 @@
 """How far a faulty tensor is from the golden one: bits first, then size.
 
 All measures are over elements that are finite in both, except the counts of changed
-elements, sign flips, and new NaNs and infinities.
+elements, sign flips, and new NaNs and infinities. Of a distributed tensor what this rank
+keeps is measured: no rank waits for another to be told how far it is.
 
 Limits: in a replay, of tensors over 8,192 elements in float32 or narrower, the relative L2,
 the largest relative error and the cosine have 4 digits or more, the largest difference 7. Where
@@ -20,7 +21,7 @@ import torch
 from fi_notebook.core.run import Difference
 from fi_notebook.engine.bits import changed_mask, equal_bits, position_hash
 from fi_notebook.engine.ruler import QUICK, QUICK_BLOCK, Ruler, pairs
-from fi_notebook.engine.storages import is_dense, is_plain
+from fi_notebook.engine.storages import is_dense, is_plain, local_part
 from fi_notebook.engine.store import Kept, sampled
 
 __all__ = [
@@ -62,6 +63,7 @@ _LARGE_BLOCK = 1 << 24
 
 def compare_kept(kept: Kept, tensor: torch.Tensor, ruler: Ruler | None = None) -> Measure:
     """Measure a tensor of the faulty run against what is kept of the golden one."""
+    tensor = local_part(tensor)
     if kept.shape != tensor.shape or kept.dtype != tensor.dtype:
         return _incomparable(tensor)
     if kept.held is None and _same_hash(kept, tensor):
@@ -108,6 +110,7 @@ def measure(golden: torch.Tensor, faulty: torch.Tensor, ruler: Ruler | None = No
         ruler: What has room for the largest block; None takes some. From one that is brief,
             ``max_rel``, ``max_ulp``, ``cosine`` and ``sign_flips`` are NaN or 0.
     """
+    golden, faulty = local_part(golden), local_part(faulty)
     if equal_bits(golden, faulty):
         return EQUAL._replace(numel=golden.numel())
     parts = list(_parts(golden.detach(), faulty.detach(), ruler))
@@ -270,7 +273,8 @@ def squared_distance(golden: torch.Tensor, faulty: torch.Tensor) -> float:
 
 
 def dense(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor with strides: a sparse gradient is written out."""
+    """The tensor with strides: a sparse gradient is written out, of a distributed one this part."""
+    tensor = local_part(tensor)
     return tensor if tensor.layout == torch.strided else tensor.detach().to_dense()
 
 

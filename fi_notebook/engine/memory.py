@@ -25,7 +25,7 @@ from fi_notebook.engine.collectives import is_collective
 from fi_notebook.engine.generators import Generators, saved_generator
 from fi_notebook.engine.intercept import Call
 from fi_notebook.engine.outputs import Output, written
-from fi_notebook.engine.storages import tensors_in
+from fi_notebook.engine.storages import local_part, tensors_in
 from fi_notebook.errors import FaultError
 
 __all__ = ["OF_THE_CALL", "Memory", "with_copy"]
@@ -35,8 +35,8 @@ OF_THE_CALL = frozenset({"call", "inputs"})
 
 
 def with_copy(output: Output) -> Output:
-    """An output with a copy of its tensor, as it is now."""
-    return replace(output, tensor=output.tensor.detach().clone())
+    """An output with a copy of its tensor, as it is now: of what this rank keeps of it."""
+    return replace(output, tensor=local_part(output.tensor).detach().clone())
 
 
 class Memory:
@@ -52,7 +52,7 @@ class Memory:
     def save_written(self, call: Call | None) -> None:
         """Copy what a call is about to write, or forget what was copied."""
         found = () if call is None else tensors_in(written(call.func, call.args, call.kwargs))
-        self._written = [(tensor, tensor.detach().clone()) for tensor in found]
+        self._written = [(part, part.detach().clone()) for part in map(local_part, found)]
         self._twice = []
 
     def context(self, fault: Fault, call: Call, output: Output) -> faults.Context:
@@ -67,7 +67,7 @@ class Memory:
         elif "previous" in needs:
             previous = self.before(fault.id, call, output)
         read = tensors_in((*call.args, *call.kwargs.values()))
-        inputs = tuple(self._as_read(tensor) for tensor in read)
+        inputs = tuple(self._as_read(tensor) for tensor in map(local_part, read))
         return faults.Context(inputs=inputs, previous=previous)
 
     def _as_read(self, tensor: torch.Tensor) -> torch.Tensor:

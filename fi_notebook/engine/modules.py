@@ -58,7 +58,7 @@ class ModuleTable:
             for module, paths in names.items()
         ]
         self._rows = {id(module): row for row, module in enumerate(names)}
-        self.loss = len(self.infos)
+        self.root, self.loss = 0, len(self.infos)
         self.outside = self.loss + 1
         self.infos += [ModuleInfo(LOSS_FUNCTION), ModuleInfo(OUTSIDE)]
         self.parameters = [name for name, _ in model.named_parameters()]

@@ -51,7 +51,7 @@ from fi_notebook.engine.collectives import (
 from fi_notebook.engine.intercept import BACKWARD, Call
 from fi_notebook.engine.memory import with_copy
 from fi_notebook.engine.outputs import VIEW, Output, outputs, schema_of
-from fi_notebook.engine.storages import storage_of, tensors_in
+from fi_notebook.engine.storages import overlap, tensors_in
 from fi_notebook.engine.world import speaker
 from fi_notebook.errors import FaultError, short
 from fi_notebook.faults.tensors import take
@@ -248,16 +248,8 @@ class RankStriker:
         Each call of the operator asks whether all ranks of its group mean it: they may number
         their calls differently, and what some of them alone make ends never.
         """
-        given, why = named_arguments(call.func, call.args, call.kwargs), ""
-        if not reduction(given):
-            why = f"{call.op} does not reduce"
-        elif not may_wait(call.op):
-            why = f"{call.op}*{call.number} is in a coalescing group"
-        elif _joins(self._striker.watch.table.model):
-            why = (
-                "the model is in a Join, where ranks run out of inputs one by one: their steps "
-                "part, and they cannot ask each other"
-            )
+        given = named_arguments(call.func, call.args, call.kwargs)
+        why = self._unanswerable(aim, call, given, result)
         number = None if why else self._agreed(call, given, chosen=chosen)
         if number is not None:
             self._reduce_otherwise(aim, call, given, result, number)
@@ -267,6 +259,21 @@ class RankStriker:
                 "its group: ranks that make other calls count otherwise; choose the call by "
                 "module, phase or line instead of its number"
             )
+
+    def _unanswerable(self, aim: Aim, call: Call, given: dict[str, Any], result: Any) -> str:
+        """Why ranks cannot be asked for another reduction; ``""`` where they can."""
+        if not reduction(given):
+            return f"{call.op} does not reduce"
+        if not may_wait(call.op):
+            return f"{call.op}*{call.number} is in a coalescing group"
+        if _joins(self._striker.watch.table.model):
+            return (
+                "the model is in a Join, where ranks run out of inputs one by one: their steps "
+                "part, and they cannot ask each other"
+            )
+        unfit, model = _unreadable(call, result), aim.fault.model
+        at = f"at {call.op}*{call.number}"
+        return unfit and f"{at}: {model} cannot strike this tensor: {unfit}"
 
     def _agreed(self, call: Call, given: dict[str, Any], *, chosen: bool) -> int | None:
         """The number that all ranks draw by, where all of them mean this call."""
@@ -317,7 +324,7 @@ class RankStriker:
         if not self._late or _only_looks(call):
             return
         taken = tensors_in((*call.args, *call.kwargs.values()))
-        due = [o for o in self._late if any(_overlap(o.output.tensor, each) for each in taken)]
+        due = [o for o in self._late if any(overlap(o.output.tensor, each) for each in taken)]
         for one in self._forget(due):
             one.aim.refusal = ""
             corrupt = partial(self._striker.corruption, one.aim.fault, one.call, one.output)
@@ -362,6 +369,12 @@ def moved(
     return faults.Corruption(indices, take(tensor, indices), take(other, indices))
 
 
+def _unreadable(call: Call, result: Any) -> str:
+    """Why what a call gave cannot be struck; ``""`` where it can."""
+    made = outputs(call.func, call.args, call.kwargs, result)
+    return next(filter(None, (faults.unreadable(output.tensor) for output in made)), "")
+
+
 def _twice(name: str, tensor: torch.Tensor, op: str) -> torch.Tensor:
     """A contribution that counts twice in a reduction."""
     if name in ("sum", "avg"):
@@ -380,20 +393,3 @@ def _only_looks(call: Call) -> bool:
     kinds = schema_of(call.func).kinds
     views = bool(kinds) and all(kind == VIEW for kind in kinds)
     return views or call.op == WAIT or call.op in MADE_LIKE
-
-
-def _overlap(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether two tensors may share elements."""
-    first, second = storage_of(one), storage_of(other)
-    if first is None or second is None or first._cdata != second._cdata:
-        return False
-    (low, high), (start, end) = _extent(one), _extent(other)
-    return low < end and start < high
-
-
-def _extent(tensor: torch.Tensor) -> tuple[int, int]:
-    """First and past-the-last byte of a tensor in its storage."""
-    size = tensor.element_size()
-    reach = sum((n - 1) * step for n, step in zip(tensor.shape, tensor.stride(), strict=True))
-    first = int(tensor.storage_offset()) * size
-    return first, first + (int(reach) + 1) * size if tensor.numel() else first

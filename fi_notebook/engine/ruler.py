@@ -26,6 +26,7 @@ import torch
 
 from fi_notebook.engine.bits import raw, same_memory
 from fi_notebook.engine.stats import EXACT
+from fi_notebook.engine.storages import array_over
 
 __all__ = ["QUICK", "QUICK_BLOCK", "Ruler", "pairs"]
 
@@ -108,20 +109,19 @@ class Ruler:
             near = squares <= min(before, after)  # then the sums say it, to more digits
             product = (before + after - squares) / 2 if near else torch.dot(a, b).item()
             relative = _farthest_by_threads(torch.div(apart, a, out=fourth))
-        changed, steps, flips = self._of_single_bits(raw(golden), raw(faulty), third, fourth)
+        changed, steps, flips = self._of_single_bits(raw(golden), raw(faulty))
         return (squares, before, after, product, far, relative, steps, changed, flips, 0, 0)
 
-    def _of_single_bits(
-        self, golden: torch.Tensor, faulty: torch.Tensor, room: torch.Tensor, more: torch.Tensor
-    ) -> tuple[int, float, int]:
+    def _of_single_bits(self, golden: torch.Tensor, faulty: torch.Tensor) -> tuple[int, float, int]:
         """How many elements changed, the largest distance, and how many signs flip."""
-        steps = torch.sub(faulty, golden, out=room.view(golden.dtype)[: golden.numel()])
-        changed = int(torch.count_nonzero(steps))
+        sides = (array_over(golden), array_over(faulty))
+        steps, across = (row.view(sides[0].dtype)[: sides[0].size] for row in self._singles[2:])
+        apart = torch.sub(faulty, golden, out=torch.from_numpy(steps))
+        changed = int(torch.count_nonzero(apart))
         if self._brief:
             return changed, math.nan, 0
-        across = torch.bitwise_xor(faulty, golden, out=more.view(golden.dtype)[: golden.numel()])
-        sides = (golden.numpy(), faulty.numpy())
-        return changed, *_far_by_bits(*sides, steps.numpy(), across.numpy())
+        torch.bitwise_xor(faulty, golden, out=torch.from_numpy(across))
+        return changed, *_far_by_bits(*sides, steps, across)
 
     def _in_double(self, golden: torch.Tensor, faulty: torch.Tensor) -> Found:
         """Whatever the numbers are."""
@@ -210,7 +210,7 @@ def _farthest(values: np.ndarray) -> float:
 def _farthest_by_threads(values: torch.Tensor) -> float:
     """The same, by torch where none is NaN."""
     low, high = (found.item() for found in torch.aminmax(values))
-    return _farthest(values.numpy()) if math.isnan(low) else max(high, -low) + 0.0
+    return _farthest(array_over(values)) if math.isnan(low) else max(high, -low) + 0.0
 
 
 def _across(golden: np.ndarray, faulty: np.ndarray) -> float:
@@ -250,10 +250,10 @@ def _dot(a: np.ndarray, b: np.ndarray) -> float:
 
 def _bits(tensor: torch.Tensor) -> np.ndarray:
     """The bits as integers of their width."""
-    return np.asarray(raw(tensor).numpy())
+    return array_over(raw(tensor))
 
 
 def _numbers(tensor: torch.Tensor) -> np.ndarray:
     """The values as numpy knows them."""
     values = tensor.float() if tensor.element_size() == 2 else tensor
-    return np.asarray(values.numpy())
+    return array_over(values)

@@ -27,6 +27,7 @@ from safetensors import safe_open
 
 from fi_notebook.core.files import written_whole
 from fi_notebook.engine.bits import raw
+from fi_notebook.engine.storages import array_over
 from fi_notebook.errors import SessionError
 
 __all__ = ["Spill"]
@@ -87,7 +88,7 @@ class Spill:
         kind = _NAMES.get(tensor.dtype)
         if kind is None or self._file is None:
             return False
-        data = raw(tensor).contiguous().cpu().numpy().tobytes()
+        data = array_over(raw(tensor).contiguous().cpu()).tobytes()
         with self._writing():
             self._file.write(data)
         ends = [self.size, self.size + len(data)]

@@ -25,7 +25,7 @@ import torch
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from fi_notebook.core.stats import STATISTICS, TensorStats
-from fi_notebook.engine.storages import is_dense, is_readable
+from fi_notebook.engine.storages import array_over, is_dense, is_readable, local_part
 from fi_notebook.faults.bits import dtype_name
 
 __all__ = [
@@ -62,6 +62,7 @@ class Statistics:
         self._rows: list[_Row | torch.Tensor | None] = []
         self._same: dict[int, int] = {}
         self._waiting: list[tuple[int, torch.Tensor]] = []
+        self._dropped: list[int] = []
         self._elements = 0
         self._room = _room()
 
@@ -92,7 +93,7 @@ class Statistics:
 
     def _look(self) -> None:
         """Summarise the small tensors that wait."""
-        found = _small([values.reshape(-1).numpy() for _, values in self._waiting])
+        found = _small([array_over(values.reshape(-1)) for _, values in self._waiting])
         for (row, _), values in zip(self._waiting, found, strict=True):
             self._rows[row] = values
         self._waiting, self._elements = [], 0
@@ -101,6 +102,10 @@ class Statistics:
         """The next tensor has the elements of an earlier one."""
         self._same[len(self._rows)] = self._same.get(row, row)
         self._rows.append(None)
+
+    def drop(self, row: int) -> None:
+        """A tensor that was summarised has no values after all."""
+        self._dropped.append(row)
 
     def columns(self) -> dict[str, np.ndarray]:
         """One column per statistic, read from the devices in one go each."""
@@ -114,6 +119,7 @@ class Statistics:
             table[list(away)] = read_back(list(away.values()))
         if self._same:
             table[list(self._same)] = table[list(self._same.values())]
+        table[self._dropped] = np.nan
         counts = np.nan_to_num(table[:, 5:], nan=-1).astype(np.int64)
         floats = {name: table[:, n].copy() for n, name in enumerate(STATISTICS[:5])}
         return floats | {name: counts[:, n].copy() for n, name in enumerate(STATISTICS[5:])}
@@ -130,7 +136,8 @@ def read_back(values: list[torch.Tensor]) -> np.ndarray:
     by_device: dict[torch.device, list[int]] = {}
     for row, value in enumerate(values):
         by_device.setdefault(value.device, []).append(row)
-    read = [torch.stack([values[row] for row in rows]).cpu().numpy() for rows in by_device.values()]
+    stacks = (torch.stack([values[row] for row in rows]).cpu() for rows in by_device.values())
+    read = [array_over(stack) for stack in stacks]
     order = np.argsort(np.concatenate([np.asarray(rows) for rows in by_device.values()]))
     return np.concatenate(read)[order]
 
@@ -178,7 +185,7 @@ def _on_host(values: torch.Tensor) -> bool:
 def _row_of(values: torch.Tensor) -> _Row:
     if values.numel() > EXACT:
         return _large(values, _room())
-    return _small([values.double().reshape(-1).numpy()])[0]
+    return _small([array_over(values.double().reshape(-1))])[0]
 
 
 def _small(vectors: Sequence[np.ndarray]) -> list[_Row]:
@@ -199,7 +206,8 @@ def _small(vectors: Sequence[np.ndarray]) -> list[_Row]:
     rows = np.stack([low, high, mean, std, norm, nothing, nothing, nothing, zeros], axis=1)
     found: list[_Row] = [tuple(row) for row in rows.tolist()]
     for odd in np.flatnonzero(~(np.isfinite(low) & np.isfinite(high))).tolist():
-        found[odd] = tuple(_nonfinite(torch.from_numpy(vectors[odd])).tolist())
+        alone = values[starts[odd] :][: sizes[odd]]
+        found[odd] = tuple(_nonfinite(torch.from_numpy(alone)).tolist())
     return found
 
 
@@ -237,7 +245,7 @@ def _range(part: torch.Tensor, threads: int) -> tuple[float, float]:
     if threads > 1:
         low, high = torch.aminmax(part)
         return low.item(), high.item()
-    values = part.numpy()
+    values = array_over(part)
     return float(np.minimum.reduce(values)), float(np.maximum.reduce(values))
 
 
@@ -245,7 +253,7 @@ def _zeros(part: torch.Tensor, room: np.ndarray, threads: int) -> int:
     """How many elements are zero, of either sign."""
     if threads > 1:
         return part.numel() - int(torch.count_nonzero(part))
-    return int(np.count_nonzero(np.equal(part.numpy(), 0, out=room[: part.numel()])))
+    return int(np.count_nonzero(np.equal(array_over(part), 0, out=room[: part.numel()])))
 
 
 class _Odd(NamedTuple):
@@ -265,7 +273,7 @@ _NONE = _Odd(0, 0, 0)
 
 def _finite(piece: torch.Tensor) -> tuple[torch.Tensor, _Odd]:
     """The finite elements of a piece in float64, and how many are not."""
-    values = piece.numpy()
+    values = array_over(piece)
     posinf, neginf = (int(np.count_nonzero(values == odd)) for odd in (math.inf, -math.inf))
     nan = int(np.count_nonzero(np.isnan(values)))
     kept = values[np.isfinite(values)].astype(np.float64)
@@ -323,14 +331,17 @@ def tensor_stats(tensor: torch.Tensor) -> TensorStats:
 
 
 def euclidean_norm(tensors: Sequence[torch.Tensor]) -> float:
-    """Euclidean norm over several tensors, in float64; NaN and Inf come through."""
+    """Euclidean norm over several tensors, in float64; NaN and Inf come through.
+
+    Of distributed ones it is over what this rank keeps.
+    """
     squares = [_square(tensor) for tensor in tensors]
     return float(torch.stack(squares).sum().sqrt()) if squares else 0.0
 
 
 def _square(tensor: torch.Tensor) -> torch.Tensor:
     """Sum of squares in float64, on the host."""
-    values = tensor.detach()
+    values = local_part(tensor).detach()
     values = values if values.layout == torch.strided else values.to_dense()
     values = values.abs() if values.is_complex() else values
     if values.element_size() < 4 or not values.is_floating_point():

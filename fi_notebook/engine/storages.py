@@ -8,8 +8,10 @@ held by weak reference, which keeps the address from being given to another stor
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import cache
 from typing import Any, Generic, NoReturn, TypeVar
 
+import numpy as np
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
@@ -17,14 +19,17 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 __all__ = [
     "StorageMap",
     "address_of",
+    "array_over",
     "is_dense",
     "is_plain",
     "is_readable",
     "local_part",
     "memory_of",
+    "overlap",
     "shape_of",
     "storage_of",
     "tensors_in",
+    "with_local_part",
 ]
 
 T = TypeVar("T")
@@ -49,6 +54,17 @@ def local_part(tensor: torch.Tensor) -> torch.Tensor:
     return part if isinstance(part, torch.Tensor) else tensor
 
 
+def with_local_part(tensor: torch.Tensor, part: torch.Tensor) -> torch.Tensor:
+    """A tensor like this one that keeps another plain tensor on this rank."""
+    if local_part(tensor) is tensor:
+        return part
+    whole: Any = tensor
+    names, meta = whole.__tensor_flatten__()
+    kept = {name: getattr(whole, name) for name in names} | {"_local_tensor": part}
+    made: torch.Tensor = whole.__tensor_unflatten__(kept, meta, whole.shape, whole.stride())
+    return made
+
+
 def storage_of(tensor: torch.Tensor) -> torch.UntypedStorage | None:
     """The storage of a tensor, or None for kinds that have none (sparse, wrappers, lazy)."""
     try:
@@ -62,6 +78,40 @@ def memory_of(tensor: torch.Tensor) -> torch.Tensor:
     if tensor.layout not in _SPARSE:
         return tensor
     return tensor._values() if tensor.layout == torch.sparse_coo else tensor.values()
+
+
+class _Lent:
+    """The memory of a tensor as numpy asks for it; keeps the tensor while an array is over it."""
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        """Describe it."""
+        strides = None if tensor.is_contiguous() else _in_bytes(tensor)
+        self._tensor = tensor
+        self.__array_interface__ = {
+            "version": 3,
+            "data": (tensor.data_ptr(), True),  # not to be written
+            "shape": tuple(tensor.shape),
+            "strides": strides,
+            "typestr": _as_numpy(tensor.dtype),
+        }
+
+
+def _in_bytes(tensor: torch.Tensor) -> tuple[int, ...]:
+    return tuple(stride * tensor.element_size() for stride in tensor.stride())
+
+
+@cache
+def _as_numpy(dtype: torch.dtype) -> str:
+    return np.dtype(str(dtype).removeprefix("torch.")).str
+
+
+def array_over(tensor: torch.Tensor) -> np.ndarray:
+    """A read-only array over the memory of a tensor on the host, of a dtype that numpy has.
+
+    ``tensor.numpy()`` is never called on memory that is not the tool's own: it forbids torch,
+    for good, to resize that memory, as FSDP does at every step.
+    """
+    return np.asarray(_Lent(tensor))
 
 
 def is_dense(tensor: torch.Tensor) -> bool:
@@ -165,3 +215,20 @@ class StorageMap(Generic[T]):
     def clear(self) -> None:
         """Forget everything."""
         self._entries.clear()
+
+
+def overlap(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether two tensors may share elements."""
+    first, second = storage_of(one), storage_of(other)
+    if first is None or second is None or first._cdata != second._cdata:
+        return False
+    (low, high), (start, end) = _extent(one), _extent(other)
+    return low < end and start < high
+
+
+def _extent(tensor: torch.Tensor) -> tuple[int, int]:
+    """First and past-the-last byte of a tensor in its storage."""
+    size = tensor.element_size()
+    reach = sum((n - 1) * step for n, step in zip(tensor.shape, tensor.stride(), strict=True))
+    first = int(tensor.storage_offset()) * size
+    return first, first + (int(reach) + 1) * size if tensor.numel() else first

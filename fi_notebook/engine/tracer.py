@@ -41,10 +41,10 @@ from fi_notebook.engine.outputs import (
     written_by,
 )
 from fi_notebook.engine.stats import without_statistics
-from fi_notebook.engine.storages import StorageMap, shape_of, tensors_in
+from fi_notebook.engine.storages import StorageMap, array_over, shape_of, tensors_in
 from fi_notebook.engine.store import Kept, SiteKey, ValueStore, site_key
 from fi_notebook.engine.unplaced import Unplaced
-from fi_notebook.engine.unwritten import Unwritten
+from fi_notebook.engine.unwritten import OVERWRITES, Unwritten
 from fi_notebook.faults.bits import dtype_name
 
 __all__ = ["Recorder"]
@@ -52,6 +52,7 @@ __all__ = ["Recorder"]
 _FLAG = {name: 1 << bit for bit, name in enumerate(FLAGS)}
 _IN_PLACE, _VIEW = _FLAG["in place"], _FLAG["view"]
 _CALL_FIELDS = tuple(CALL_COLUMNS)
+_FLAGS = _CALL_FIELDS.index("flags")
 _DESCRIBED = ("call", "output", "index", "dtype", "shape", "parameter")
 
 
@@ -74,6 +75,7 @@ class _Fixed(NamedTuple):
     moves: bool
     draws: bool
     folded: bool
+    overwrites: bool
     workspaces: tuple[int, ...]
 
     @classmethod
@@ -89,6 +91,7 @@ class _Fixed(NamedTuple):
             moves=is_collective(call.op),
             draws=torch.Tag.nondeterministic_seeded in getattr(call.func, "tags", ()),
             folded=call.op in FOLDED and call.op != "lift_fresh",
+            overwrites=call.op in OVERWRITES,
             workspaces=WORKSPACES.get(call.op, ()),
         )
 
@@ -165,6 +168,8 @@ class Recorder:
         final = not fixed.moves or is_final(call.op, result)
         self.met_all |= fixed.moves and is_of_all(call.func, call.op, call.args, call.kwargs)
         seen = [self._site(call, fixed, output, final=final) for output in made]
+        if fixed.overwrites:
+            _unsee(self, made)
         if self._masking is not None:
             self._mask(call, made, range(first, len(self._sites)))
         self._note_writes(call, fixed, made, first, seen)
@@ -275,7 +280,7 @@ class Recorder:
                 self._unsafe.update(self._views.get(tensor) or ())
 
     def _note_draw(self, call: Call) -> None:
-        state = hashlib.sha256(torch.get_rng_state().numpy().tobytes()).hexdigest()[:16]
+        state = hashlib.sha256(array_over(torch.get_rng_state()).tobytes()).hexdigest()[:16]
         self.draws.append((f"{call.op}*{call.number}", state))
 
     def trace(
@@ -353,6 +358,17 @@ class Recorder:
         """What was seen of masking calls, one entry per site."""
         count = len(self._sites)
         return np.zeros(count, np.uint16) if self._masking is None else self._masking.column(count)
+
+
+def _unsee(recorder: Recorder, made: list[Output]) -> None:
+    """Take back what views showed that a call is the first to look at, and wrote."""
+    looks, offsets = recorder._looks, recorder._offsets
+    for output in made:
+        for row in looks.makers.of(output.tensor):
+            call = recorder._sites[row][0]
+            since = recorder._inputs[offsets[call + 1] : offsets[-2]]
+            if recorder._calls[call][_FLAGS] & _VIEW and row not in since:
+                looks.unsee(row)
 
 
 def _flags(call: Call, made: list[Output]) -> int:

@@ -12,13 +12,25 @@ twice.
 from __future__ import annotations
 
 from fi_notebook.core.valueless import UNWRITTEN
-from fi_notebook.engine.outputs import FUNCTIONAL, IN_PLACE, Output
+from fi_notebook.engine.collectives import COLLECTIVES
+from fi_notebook.engine.outputs import IN_PLACE, Output
 from fi_notebook.engine.storages import StorageMap, storage_of
 
-__all__ = ["MAKES_MEMORY", "Unwritten"]
+__all__ = ["MAKES_MEMORY", "OVERWRITES", "Unwritten"]
 
 MAKES_MEMORY = UNWRITTEN | {"resize_"}
 """Operators that give memory as they find it, be it new or more of it."""
+
+OVERWRITES = {"fsdp::split_with_sizes_copy"} | {
+    op
+    for op, moves in COLLECTIVES.items()
+    if moves.gets and not moves.in_place and not moves.root_only
+}
+"""Operators that write what they get and never read it.
+
+A view that nobody reads before such a call writes it shows nothing. So FSDP fills memory that
+it took away after the last use, and gave back without a call that could be seen.
+"""
 
 
 class Unwritten:
@@ -40,8 +52,6 @@ class Unwritten:
             storage = storage_of(tensor)
             self._left.set(tensor, 0 if storage is None else storage.nbytes())
             return True
-        if output.kind == FUNCTIONAL:
-            return False
         left = self._left.get(tensor) or 0
         if output.kind == IN_PLACE and left > 0:
             self._left.set(tensor, left - tensor.numel() * tensor.element_size())

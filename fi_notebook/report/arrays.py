@@ -59,12 +59,12 @@ def elements_of(tensor: Any) -> np.ndarray:
     """
     if not hasattr(tensor, "detach"):
         return np.asarray(tensor)
-    tensor = tensor.detach().cpu().resolve_conj().resolve_neg()
+    tensor = tensor.detach().cpu().clone().resolve_conj().resolve_neg()
     if tensor.is_complex():
         tensor = tensor.cdouble()
     elif tensor.is_floating_point():
         tensor = tensor.double()
-    array: np.ndarray = tensor.numpy()
+    array: np.ndarray = tensor.numpy()  # of its own memory: torch may not resize that any more
     return array
 
 

@@ -22,6 +22,7 @@ import torch
 
 from fi_notebook.core.run import RESULT, Difference
 from fi_notebook.engine.measure import dense, difference, wide
+from fi_notebook.engine.storages import array_over
 
 __all__ = ["EndTensors", "Ends", "result_difference", "result_metrics", "worst"]
 
@@ -101,7 +102,7 @@ class EndTensors:
 
 
 def _vector(tensor: torch.Tensor) -> np.ndarray:
-    return wide(dense(tensor)).reshape(-1).cpu().numpy()
+    return array_over(wide(dense(tensor)).reshape(-1).cpu())
 
 
 def _measured(

@@ -48,6 +48,18 @@ def all_reduces(rank: int, size: int, plan: Plan, give: list[float], **options: 
     return {"got": got, **_told(injector)}
 
 
+def all_reduce_of(rank: int, size: int, plan: Plan, kind: str, op: str) -> Any:
+    """An all-reduce of truths, the second of which is true on rank 1 alone, or of a sparse row."""
+    model, x = _ones_model()
+    value = torch.tensor([True, rank == 1, False])
+    if kind == "sparse":
+        value = torch.sparse_coo_tensor(torch.tensor([[rank]]), torch.tensor([rank + 1.0]), (size,))
+    with Injector(plan, model=model) as injector:
+        model(x)
+        dist.all_reduce(value, op=getattr(dist.ReduceOp, op))
+    return {"got": value.to_dense().tolist(), **_told(injector)}
+
+
 def uneven(rank: int, size: int, plan: Plan, members: list[int]) -> Any:
     """An all-reduce of rank + 1 by some ranks, then two by all, of 100 and 1000 times that."""
     group = dist.new_group(members)
@@ -683,3 +695,68 @@ def raising(rank: int, size: int, target: str) -> Any:
 def _boom(values: Tensor, ctx: Any) -> Tensor:
     """Raise."""
     raise ValueError("boom")
+
+
+def _in_parallel(kind: str, size: int) -> Any:
+    """Two Linear layers of ones, 2 to 4 to 1, shared out over the ranks."""
+    from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
+    from torch.distributed.tensor import parallel
+
+    mesh = distributed.init_device_mesh("cpu", (size,))
+    model: Any = nn.Sequential(nn.Linear(2, 4, bias=False), nn.Linear(4, 1, bias=False))
+    for layer in model:
+        nn.init.ones_(layer.weight)
+    if kind == "tensor":
+        plan = {"0": parallel.ColwiseParallel(), "1": parallel.RowwiseParallel()}
+        return parallel.parallelize_module(model, mesh, plan)
+    if kind == "fsdp1":
+        return FullyShardedDataParallel(model, use_orig_params=True, device_id=torch.device("cpu"))
+    fully_shard(model[0], mesh=mesh)
+    return fully_shard(model, mesh=mesh)
+
+
+def _steps_in_parallel(
+    rank: int, size: int, kind: str
+) -> tuple[Any, torch.optim.Optimizer, Callable[[], Tensor]]:
+    """A model, its optimizer and its step; all ranks of tensor parallelism have one batch."""
+    model = _in_parallel(kind, size)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.25, foreach=False)
+    x = torch.full((1, 2), 1.0 if kind == "tensor" else rank + 1.0)
+
+    def step() -> Tensor:
+        loss: Tensor = model(x).sum()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        return loss
+
+    return model, optimizer, step
+
+
+def struck_in_parallel(rank: int, size: int, kind: str, plan: Plan) -> Any:
+    """Losses of two steps under an injector."""
+    model, _, step = _steps_in_parallel(rank, size, kind)
+    with Injector(plan, model=model) as injector:
+        losses = [step().item() for _ in range(2)]
+    return {"losses": losses, **_told(injector)}
+
+
+def explored_in_parallel(
+    rank: int, size: int, kind: str, site: str, fault: Plan, unread: tuple[str, ...] = ()
+) -> Any:
+    """A session's replay of a fault, and the losses of two steps of training after it."""
+    model, optimizer, step = _steps_in_parallel(rank, size, kind)
+    model(torch.ones(1, 2)).sum().backward()  # FSDP2 takes its memory in the first step
+    optimizer.zero_grad()
+    session = Session(step, model=model, optimizer=optimizer)
+    trace = session.trace()
+    session.arm(site, "scale", **fault)
+    run = session.replay()
+    return {
+        "losses": [run.golden[0].loss, run.faulty[0].loss],
+        "same": run.noise is None or run.noise.equal,
+        "struck": [[str(i.site), i.changed] for i in run.injections],
+        "gradients": {d.name: d.relative_l2 for d in run.comparison.gradients},
+        "unread": [str(trace.stats(trace.row(site)).max) for site in unread],
+        "trained": [step().item() for _ in range(2)],
+    }

@@ -43,6 +43,35 @@ def test_a_wrong_rank_changes_the_sum_on_all(
         assert answers[0]["missed"] == {"f1": reason}
 
 
+@pytest.mark.parametrize(
+    ("op", "rank", "expected"),
+    [
+        ("MIN", 0, [True, True, False]),  # what rank 1 gives alone
+        ("MIN", 1, [True, False, False]),
+        ("MAX", 1, [True, False, False]),  # what rank 0 gives alone
+    ],
+)
+def test_a_dropped_rank_leaves_the_truths_of_the_other(
+    two: Pool, op: str, rank: int, expected: list[bool]
+) -> None:
+    """The ranks hold (1, 0, 0) and (1, 1, 0)."""
+    plan = _plan(ALL_REDUCE, "drop_rank", parameters={"rank": rank})
+    answers = two.run("all_reduce_of", plan=plan, kind="truths", op=op)
+    assert [a["got"] for a in answers] == [expected] * 2
+
+
+def test_another_reduction_of_a_sparse_tensor_is_refused(two: Pool) -> None:
+    """Training goes on with the sum, (1, 2)."""
+    plan = _plan(ALL_REDUCE, "wrong_reduction", parameters={"op": "max"})
+    answers = two.run("all_reduce_of", plan=plan, kind="sparse", op="SUM")
+    assert [a["got"] for a in answers] == [[1.0, 2.0]] * 2
+    reason = (
+        "at c10d::allreduce_*1: wrong_reduction cannot strike this tensor: layout sparse_coo is "
+        "not supported; strike its values() or a dense tensor"
+    )
+    assert [a["missed"] for a in answers] == [{"f1": reason}] * 2
+
+
 def test_without_a_fault_the_sum_is_right(four: Pool) -> None:
     """0 + 1 + 2 + 3 = 6 on every rank while the injector looks on."""
     plan = {"version": 2, "modules": [""], "log_steps": [0]}

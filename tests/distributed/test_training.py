@@ -94,11 +94,14 @@ def test_fsdp2_copy_of_the_gathered_weight(two: Pool) -> None:
     assert answers[1]["outputs"] == [[20.0] * 4]
 
 
-@pytest.mark.parametrize("parts", [{}, {"phases": ["backward"]}, {"direction": "both"}])
+@pytest.mark.parametrize(
+    "parts", [{}, {"phases": ["backward"]}, {"direction": "both"}, {"modules": [""]}]
+)
 def test_fsdp2_scatters_without_one_rank(two: Pool, parts: dict[str, Any]) -> None:
     """Rank 1's contribution dropped: every gradient is 1 / 2 instead of (1 + 2) / 2.
 
-    The one scatter of the step, made after the last node of the backward, is of the backward.
+    The one scatter of the step, made after the last node of the backward, is of the backward
+    and of the model.
     """
     parts = {"parameters": {"rank": 1}, "steps": [0], **parts}
     plan = _plan("c10d::_reduce_scatter_base_", "drop_rank", **parts)

@@ -165,12 +165,16 @@ def _gradients(recipe: Recipe) -> Iterator[State]:
 
 
 def state_of(recipe: Recipe) -> State:
-    """Parameters, buffers, gradients, optimizer state and the generators, copied."""
+    """Parameters, buffers, gradients, optimizer state and the generators, copied.
+
+    Of parameters and buffers also whether their memory can be resized.
+    """
     model = recipe.model
     named = dict((*model.named_parameters(), *model.named_buffers()))
     found: State = {name: _copy(tensor) for name, tensor in named.items()}
     for name, parameter in model.named_parameters():
         found[f"{name}.grad"] = None if parameter.grad is None else _copy(parameter.grad)
+    found |= {f"resizing {n}": t.untyped_storage().resizable() for n, t in named.items()}
     for number, optimizer in enumerate(recipe.optimizers):
         for place, state in enumerate(optimizer.state.values()):
             found |= dict(_flat(state, f"optimizer {number}, parameter {place}"))
