@@ -1,7 +1,9 @@
 """One row of a journal again: made alone, compared bit for bit, or opened in a session.
 
-made, differences = again(read_row("journal.jsonl:417"))
-session = opened(read_row("journal.jsonl:417"))     # armed and replayed; .explore()
+    made, differences = again(read_row("journal.jsonl:417"))
+    session = opened(read_row("journal.jsonl:417"))     # armed and replayed; .explore()
+
+Limits: a journal of another program version, machine or number of threads may differ in bits.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ import inspect
 import json
 import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -43,8 +46,12 @@ def fault_of_row(row: Row) -> Fault:
     )
 
 
-def again(row: Row, *, timeout: float = 60.0) -> tuple[Row, list[str]]:
+def again(row: Row, *, timeout: float | None = None) -> tuple[Row, list[str]]:
     """Make one injection again, alone.
+
+    Args:
+        row: The row.
+        timeout: Seconds that it may take; by default those of its campaign.
 
     Returns:
         The new row, and what of it differs from the old one: nothing, where the
@@ -54,12 +61,13 @@ def again(row: Row, *, timeout: float = 60.0) -> tuple[Row, list[str]]:
         CampaignError: Its session cannot be imported here.
     """
     evaluate = row.campaign.get("evaluate")
-    settings = Settings(row.campaign["make_session"], row.campaign, timeout, evaluate=evaluate)
+    seconds = row.campaign.get("timeout", 60.0) if timeout is None else timeout
+    settings = Settings(row.campaign["make_session"], row.campaign, seconds, evaluate=evaluate)
     bench = Bench(settings)
     made = bench.rows([Job(row.id, row.site, row.step, fault_of_row(row), row.place)])[0]
-    before, after = (json.loads(each.to_json()) for each in (row, made))
-    for each in (before, after):
-        del each["seconds"]
+    before, after = (
+        json.loads(replace(each, seconds=0.0, planned=0).to_json()) for each in (row, made)
+    )
     return made, [
         f"{name}: {before[name]} in the journal, {after[name]} now"
         for name in before

@@ -17,6 +17,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from concurrent.futures import Executor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ from fi_notebook.campaign.resume import Company, check_resumed
 from fi_notebook.campaign.worker import importable, loaded
 from fi_notebook.core.fault import Elements
 from fi_notebook.core.site import Site
+from fi_notebook.core.words import counted
 from fi_notebook.session import Session
 
 __all__ = ["Campaign"]
@@ -136,7 +138,7 @@ class Campaign(Planned):
                 that makes one; None is this process.
             journal: File of the rows.
             stop: Width at which the widest interval of a rate is narrow enough.
-            chunk: How many are made in one task.
+            chunk: How many are made in one task; None is as many as take about a second.
             cancel: Asked now and then; true stops the campaign and keeps what is done.
             on_progress: Told after each task.
 
@@ -154,20 +156,28 @@ class Campaign(Planned):
         if chunk is not None:
             check_whole(chunk=chunk)
         self._cancelled = False
-        kept = Journal(journal, self._settings.campaign["key"])
+        settings = self.bench.settings = replace(
+            self._settings,
+            campaign={**self._settings.campaign, **self._plan_in_words()},
+            planned=len(self.jobs),
+        )
+        kept = Journal(journal, settings.campaign["key"])
         check_resumed(journal, kept.rows, self.jobs, self.bench.environment)
         company = Company(self.bench.environment)
         jobs = [job for job in self.jobs if job.id not in kept.rows]
         clock = Clock(len(self.jobs), list(kept.rows.values()))
-        who = self.bench if executor is None else importable(self._settings, executor)
-        size = chunk or chunk_of(len(jobs), 1 if executor is None else workers_of(executor))
+        who = self.bench if executor is None else importable(settings, executor)
+        soon, size = (
+            chunk is None,
+            chunk or chunk_of(len(jobs), 1 if executor is None else workers_of(executor)),
+        )
         asked = Stop(
             len(self.jobs), kept.rows, stop, lambda: self._cancelled or bool(cancel and cancel())
         )
         self._rows, self.running, self.progress = asked.results, True, clock.add(())
         try:
             self._listeners.tell()
-            for rows in carried_out(self._settings, jobs, who, chunk=size, stop=asked):
+            for rows in carried_out(settings, jobs, who, chunk=size, stop=asked, soon=soon):
                 company.look(rows)
                 self.progress = clock.add(kept.append(rows))
                 self._listeners.tell()
@@ -178,6 +188,9 @@ class Campaign(Planned):
             made = asked.results()
             self._rows, self.running = lambda: made, False
             self._listeners.tell()
+        if asked.fell_short:
+            said = (counted(len(made), "injection"), made.width(), stop)
+            logger.warning("after %s the widest interval is %.3g wide, not %s: raise n", *said)
         return self.results
 
     def open(self, number: int) -> Session:

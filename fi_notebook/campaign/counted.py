@@ -10,7 +10,7 @@ what is counted is what was made so far.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -65,20 +65,27 @@ class Counted:
         """
         return self._listeners.subscribe(listener)
 
-    def rates(self, by: str = "all", confidence: float = CONFIDENCE) -> list[Rate]:
+    def rates(
+        self,
+        by: str = "all",
+        confidence: float = CONFIDENCE,
+        of: str | Iterable[str] | None = None,
+    ) -> list[Rate]:
         """The rate of each outcome by `results.BY`, with Wilson intervals.
 
         Args:
             by: What the injections are grouped by, such as ``layer``, ``phase`` or ``field``.
             confidence: Of the intervals, from 0 to 1.
+            of: Outcomes, or ``harm``, ``masked`` or ``nan``, which are several together, or
+                ``every``, also those that never came; None is the outcomes that came.
 
         Returns:
             One rate for each group and outcome.
 
         Raises:
-            ArgumentError: They cannot be grouped by this.
+            ArgumentError: They cannot be grouped by this, or there is no such outcome.
         """
-        return self.results.rates(by, confidence)
+        return self.results.rates(by, confidence, of)
 
     def compare(self, other: Counted | Results, confidence: float = CONFIDENCE) -> list[Contrast]:
         """Every outcome of this campaign and another one, with the interval of the difference.

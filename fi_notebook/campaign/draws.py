@@ -1,8 +1,11 @@
 """Random numbers that belong to an identity: nothing depends on who draws what when.
 
-seed_of(campaign=1, injection=417)
-draw(1_000_000, 370, "random")      370 different numbers; a longer draw begins with them
-check_whole(n="5")                  CampaignError: n is '5'; expected a whole number from 1
+    seed_of(campaign=1, injection=417)
+    draw(1_000_000, 370, "random")     370 different numbers; a longer draw begins with them
+    shuffled(4, "exhaustive")          0 to 3, in an order of their own
+    check_whole(n="5")                 CampaignError: n is '5'; expected a whole number from 1
+
+Limits: `draw` is for few of many; `shuffled` takes time and memory for all.
 """
 
 from __future__ import annotations
@@ -13,7 +16,15 @@ import math
 from fi_notebook.core import whole
 from fi_notebook.errors import CampaignError, short
 
-__all__ = ["CampaignError", "check_above_zero", "check_whole", "draw", "number_of", "seed_of"]
+__all__ = [
+    "CampaignError",
+    "check_above_zero",
+    "check_whole",
+    "draw",
+    "number_of",
+    "seed_of",
+    "shuffled",
+]
 
 
 def check_whole(least: int = 1, **numbers: object) -> None:
@@ -66,3 +77,8 @@ def draw(population: int, n: int, *identity: object) -> list[int]:
         seen.setdefault(number_of("draw", *identity, attempt) % population)
         attempt += 1
     return list(seen)
+
+
+def shuffled(population: int, *identity: object) -> list[int]:
+    """All numbers below ``population``, in an order that belongs to the identity."""
+    return sorted(range(population), key=lambda k: number_of("shuffle", *identity, k))

@@ -13,6 +13,7 @@ for other executors that break, give a function that makes one.
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -35,6 +36,9 @@ __all__ = ["carried_out", "workers_of"]
 ATTEMPTS = 3
 """How many workers an injection must end, each time alone, to be called a crash."""
 
+SOON = 1.0
+"""Seconds that a task takes at most where nobody says how many injections it has, if it can."""
+
 PERIOD = 0.5
 """Seconds between two looks at whether the campaign was cancelled."""
 
@@ -51,6 +55,7 @@ def carried_out(
     *,
     chunk: int,
     stop: Stop,
+    soon: bool = False,
 ) -> Iterator[list[Row]]:
     """Make injections, and give their rows as they come.
 
@@ -60,15 +65,45 @@ def carried_out(
         executor: Who makes them: an executor, what makes one, or a bench of this process.
         chunk: How many are made in one task.
         stop: Asked now and then; where it says so, what is running is still waited for.
+        soon: Whether a task has fewer where they would take longer than `SOON`.
     """
-    chunks = [tuple(jobs[first : first + chunk]) for first in range(0, len(jobs), chunk)]
+    tasks = _Tasks(jobs, chunk, soon=soon)
     if isinstance(executor, Bench):
-        for some in chunks:
-            if stop():
-                return
-            yield executor.rows(some)
+        while tasks.waiting and not stop():
+            rows = executor.rows(tasks.take())
+            tasks.look(rows)
+            yield rows
     else:
-        yield from _Dispatch(settings, chunks, executor, stop).run()
+        yield from _Dispatch(settings, tasks, executor, stop).run()
+
+
+class _Tasks:
+    """The injections that wait, as many at a time as one task has.
+
+    Args:
+        jobs: The injections, in order.
+        most: How many one task has at most.
+        soon: Whether it has fewer where they would take longer than `SOON`; it begins with one.
+    """
+
+    def __init__(self, jobs: Sequence[Job], most: int, *, soon: bool) -> None:
+        self.waiting = deque(jobs)
+        self._most, self._soon = most, soon
+        self._size = 1 if soon else most
+
+    def next(self) -> Chunk:
+        """The next task; it still waits."""
+        return tuple(itertools.islice(self.waiting, self._size))
+
+    def take(self) -> Chunk:
+        """The next task, which waits no longer."""
+        return tuple(self.waiting.popleft() for _ in self.next())
+
+    def look(self, rows: Sequence[Row]) -> None:
+        """See how long injections take."""
+        if self._soon and rows:
+            each = sum(row.seconds for row in rows) / len(rows)
+            self._size = max(1, min(self._most, int(SOON / each) if each else self._most))
 
 
 def workers_of(executor: Any) -> int:
@@ -88,12 +123,12 @@ class _Dispatch:
     def __init__(
         self,
         settings: Settings,
-        chunks: Sequence[Chunk],
+        tasks: _Tasks,
         executor: Executor | Callable[[], Executor],
         stop: Stop,
     ) -> None:
         self.settings, self.stop = settings, stop
-        self.waiting = deque(chunks)
+        self.tasks = tasks
         self.suspects: deque[tuple[Job, int]] = deque()
         self.running: dict[Future[list[Row]], Chunk] = {}
         self.deaths: dict[int, int] = {}
@@ -104,7 +139,7 @@ class _Dispatch:
 
     def run(self) -> Iterator[list[Row]]:
         try:
-            while self.running or ((self.waiting or self.suspects) and not self.stop()):
+            while self.running or ((self.tasks.waiting or self.suspects) and not self.stop()):
                 if not self.stop():
                     self.fill()
                 done, _ = wait(self.running, timeout=PERIOD, return_when=FIRST_COMPLETED)
@@ -120,10 +155,10 @@ class _Dispatch:
 
     def fill(self) -> None:
         """Keep the workers busy; a suspect runs alone, so that a death is its own."""
-        while not self.suspects and self.waiting and len(self.running) < self.width:
-            if not self.submit(self.waiting[0]):
+        while not self.suspects and self.tasks.waiting and len(self.running) < self.width:
+            if not self.submit(self.tasks.next()):
                 return
-            self.waiting.popleft()
+            self.tasks.take()
         if self.suspects and not self.running and self.submit((self.suspects[0][0],)):
             self.suspects.popleft()
 
@@ -143,6 +178,7 @@ class _Dispatch:
         jobs = self.running.pop(future)
         error = future.exception()
         if error is None:
+            self.tasks.look(future.result())
             return future.result()
         broken = isinstance(error, BrokenExecutor)
         if not broken and type(error).__name__ not in _LOST:

@@ -14,6 +14,7 @@ Limits: one writer at a time; numbers that are not finite are written as mapping
 from __future__ import annotations
 
 import json
+import logging
 import math
 import os
 from collections.abc import Iterable, Mapping
@@ -22,10 +23,14 @@ from pathlib import Path
 from typing import Any
 
 from fi_notebook.core.files import append_whole
-from fi_notebook.core.words import counted
-from fi_notebook.errors import JournalError
+from fi_notebook.core.run import OUTCOMES
+from fi_notebook.core.words import agreed, counted
+from fi_notebook.errors import JournalError, did_you_mean, short
 
 __all__ = ["Journal", "JournalError", "Row", "read_row", "read_rows"]
+
+
+logger = logging.getLogger("fi_notebook")
 
 
 @dataclass(frozen=True)
@@ -52,6 +57,8 @@ class Row:
             not, as ``{"step": …, "site": …}``, None where it was silent, or ``{"error": …}``;
             None where only a full replay would tell.
         mechanisms: Of what the error died, and in how many calls; None as above.
+        planned: How many injections were planned when it was made; 0 where that is not known.
+            No part of the result: a longer campaign begins with the shorter one.
     """
 
     id: int
@@ -71,6 +78,7 @@ class Row:
     seconds: float = 0.0
     detections: Mapping[str, Mapping[str, Any] | None] | None = None
     mechanisms: Mapping[str, int] | None = None
+    planned: int = 0
 
     @property
     def detected_by(self) -> list[str]:
@@ -81,8 +89,8 @@ class Row:
 
     @property
     def result(self) -> dict[str, Any]:
-        """All but the time that it took: what must be the same whoever makes it."""
-        return {name: value for name, value in asdict(self).items() if name != "seconds"}
+        """What must be the same whoever makes it, in however long a campaign."""
+        return {name: value for name, value in asdict(self).items() if name not in _NO_RESULT}
 
     def to_json(self) -> str:
         """The line, without its end."""
@@ -94,16 +102,71 @@ class Row:
 
         Raises:
             ValueError: It is no whole row.
+            JournalError: It is one, and holds what no row can.
         """
         found = _read(json.loads(line))
         names = {known.name for known in fields(cls)}
         if not isinstance(found, dict) or not {"id", "campaign", "outcome"} <= set(found):
             raise ValueError("no row of a campaign")
         try:
-            return cls(**{name: value for name, value in found.items() if name in names})
+            row = cls(**{name: value for name, value in found.items() if name in names})
         except TypeError as error:
             raise ValueError(f"no whole row of a campaign: {error}") from error
+        _check(row)
+        return row
 
+
+_NO_RESULT = ("seconds", "planned")
+
+_KINDS: Mapping[str, tuple[type, ...]] = {
+    "id": (int,),
+    "campaign": (dict,),
+    "site": (str,),
+    "fault": (dict,),
+    "seed": (int,),
+    "step": (int,),
+    "environment": (dict,),
+    "outcome": (str,),
+    "reason": (str,),
+    "metrics": (dict,),
+    "place": (dict,),
+    "outcome_step": (int, type(None)),
+    "way": (str,),
+    "early": (bool,),
+    "seconds": (int, float),
+    "detections": (dict, type(None)),
+    "mechanisms": (dict, type(None)),
+    "planned": (int,),
+}
+"""What each part of a row is, as JSON has it."""
+
+
+def _check(row: Row) -> None:
+    """Refuse a row that holds what no row can.
+
+    Raises:
+        JournalError: Says what it holds, and what was expected.
+    """
+    for name, kinds in _KINDS.items():
+        value = getattr(row, name)
+        if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+            expected = " or ".join(_JSON[kind] for kind in kinds)
+            raise JournalError(f"{name} is {short(value)}; expected {expected}")
+    if row.id < 1 or 0 < row.planned < row.id:
+        span = f"from 1 to {row.planned}" if row.planned else "from 1"
+        raise JournalError(f"id is {row.id}; expected a number {span}")
+    if row.outcome not in OUTCOMES:
+        raise JournalError(f"no outcome {row.outcome!r}{did_you_mean(row.outcome, OUTCOMES)}")
+
+
+_JSON = {
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    str: "text",
+    dict: "a mapping",
+    type(None): "null",
+}
 
 _WORDS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
@@ -177,9 +240,11 @@ def _read_lines(path: Path) -> tuple[dict[int, Row], int]:
     """
     lines = [line for line in path.read_bytes().splitlines() if line.strip()]
     rows, keys, torn = dict[int, Row](), dict[str, None](), 0
-    for line in lines:
+    for number, line in enumerate(lines, 1):
         try:
             row = Row.from_json(line)
+        except JournalError as error:
+            raise JournalError(f"row {number} of {path} is none of a campaign: {error}") from None
         except ValueError:
             torn += 1  # its writer was killed; the injection is made again
             continue
@@ -192,6 +257,9 @@ def _read_lines(path: Path) -> tuple[dict[int, Row], int]:
             f"{path} has rows of {counted(len(keys), 'campaign')} ({', '.join(keys)}), which are "
             "numbered alike; keep those of each in a file of its own"
         )
+    if torn:
+        which = f"{counted(torn, 'line')} of {path}"
+        logger.warning("%s could not be read and %s passed over", which, agreed(torn, "were"))
     return rows, torn
 
 

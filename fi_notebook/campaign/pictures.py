@@ -7,11 +7,14 @@ print(summary(results))
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fi_notebook.analysis.words import about
 from fi_notebook.campaign.results import Results
+from fi_notebook.campaign.statistics import HARM
+from fi_notebook.core.run import OUTCOMES
 from fi_notebook.core.words import agreed, counted, spoken
 from fi_notebook.report.table import table
 
@@ -71,7 +74,10 @@ def summary(results: Results, by: str = "all") -> str:
 
 
 def _cells(results: Results, by: str) -> list[list[str]]:
-    kept = (rate for rate in results.rates(by) if rate.count or by == "all")
+    if by == "all":
+        kept = results.rates(of=(*OUTCOMES, HARM)) if len(results) else []
+    else:
+        kept = [rate for rate in results.rates(by) if rate.count]
     return [_line(rate.group, rate.count, rate) for rate in kept]
 
 
@@ -96,9 +102,10 @@ def facts(results: Results) -> list[str]:
     early, sliced = (sum(flags) / len(rows) for flags in _shares(results))
     known = {str(sorted(row.environment.items())) for row in rows if row.environment}
     what, way = first.campaign, "were followed along the golden run's tape"
-    made, steps = counted(len(rows), "injection"), int(what.get("steps", 1))
+    steps = int(what.get("steps", 1))
     said = [
-        f"{made} on {what.get('make_session')}, seed {what.get('seed')}.",
+        f"{results.made} on {what.get('make_session')}, seed {what.get('seed')}.",
+        *_plan(what),
         f"{counted(steps, 'step')} {agreed(steps, 'were')} replayed for each.",
         f"{about(early)} ended early, since nothing could change any more; {about(sliced)} {way}.",
         "Intervals are Wilson's, at 95 % confidence; not injected is in no denominator.",
@@ -106,6 +113,16 @@ def facts(results: Results) -> list[str]:
     if len(known) > 1:
         said.append(f"The rows come from {len(known)} different environments.")
     return said
+
+
+def _plan(what: Mapping[str, Any]) -> list[str]:
+    """What they were chosen from, where the rows say it."""
+    if "population" not in what:
+        return []
+    there = counted(what["population"], "possible fault")
+    strategy, tool = what.get("strategy"), f"fi_notebook {what.get('fi_notebook')}".strip()
+    strata = f" by {what['strata']}" if "strata" in what else ""
+    return [f"Chosen from {there} ({', '.join(what['faults'])}): {strategy}{strata}, by {tool}."]
 
 
 def _shares(results: Results) -> tuple[list[bool], list[bool]]:

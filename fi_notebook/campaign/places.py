@@ -1,9 +1,11 @@
 """Where a campaign may strike: outputs of calls, by their row in the trace, then stored tensors.
 
-places = Places(trace, stored_sites(model))
-places.named("relu")             rows of every output of relu
-places.named("param:*.weight")   rows of stored tensors, after those of the trace
-places.sites(rows)
+    places = Places(trace, stored_sites(model))
+    places.named("relu")             rows of every output of relu
+    places.named("param:*.weight")   rows of stored tensors, after those of the trace
+    places.sites(rows)
+
+Limits: the sites are those of one golden run.
 """
 
 from __future__ import annotations

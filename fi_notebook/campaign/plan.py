@@ -18,12 +18,12 @@ from fi_notebook.campaign.journal import Row
 from fi_notebook.campaign.population import Point, group_of
 from fi_notebook.campaign.results import Results, group_in
 from fi_notebook.campaign.specs import FaultSpec
-from fi_notebook.campaign.statistics import margin_of, sample_size
+from fi_notebook.campaign.statistics import margin_of_worth, sample_size
 from fi_notebook.campaign.worker import Job, text_of
 from fi_notebook.core.site import Site
 from fi_notebook.core.words import counted
 
-__all__ = ["DryRun", "Stop", "chunk_of", "job_of", "key_of"]
+__all__ = ["DryRun", "Stop", "chunk_of", "in_strata", "job_of", "key_of", "named"]
 
 _CHUNK = 50
 _CHECK = 50
@@ -40,7 +40,8 @@ class DryRun:
         seconds: How long they take in one process, from a few that were tried.
         why: Why faults are replayed in full and not as slices, or ``""``.
         draws: Whether a fault draws, so that it is another one each time.
-        worth: How many equally likely draws the ``n`` are worth: fewer where strata are unlike.
+        worth: How many equally likely draws the ``n`` are worth at worst; see `design`.
+        elements: How many elements were drawn, of which all faults are; 0 where none were.
     """
 
     population: int
@@ -49,12 +50,12 @@ class DryRun:
     why: str = ""
     draws: bool = False
     worth: float = math.nan
+    elements: int = 0
 
     @property
     def margin(self) -> float:
-        """Half the width of the interval of a rate of one half (Leveugle)."""
-        size = max(self.population, self.n + 1) if self.draws else self.population
-        return margin_of(self.n if math.isnan(self.worth) else self.worth, size)
+        """Half the width of the interval of a rate of one half, at most (Leveugle)."""
+        return margin_of_worth(self.n if math.isnan(self.worth) else self.worth)
 
     @property
     def needed(self) -> int:
@@ -64,29 +65,39 @@ class DryRun:
     def __str__(self) -> str:
         """A few plain sentences."""
         slow = f"\nEvery fault runs the whole step: {self.why}." if self.why else ""
-        wide = (
-            "Every one of them is tried, so the rates among them are exact; the intervals that "
-            "are shown are for more faults of the same kind."
-            if self.n >= self.population and not self.draws
-            else f"A rate will be known to within ± {self.margin:.2%} at 95 % confidence; ± 5 % "
-            f"needs {counted(self.needed, 'injection')}."
-        )
         return (
             f"{counted(self.n, 'injection')} of {counted(self.population, 'possible fault')}, "
-            f"about {self.seconds:.3g} s in one process.\n{wide}{slow}"
+            f"about {self.seconds:.3g} s in one process.\n{self._wide}{slow}"
         )
+
+    @property
+    def _wide(self) -> str:
+        """How much the rates will tell."""
+        within = f"to within ± {self.margin:.2%} at 95 % confidence"
+        every = self.n >= self.population and not self.draws
+        if self.elements:
+            exact = ", so the rates among them are exact" if every else ""
+            return (
+                f"{'All' if every else 'They'} are of {counted(self.elements, 'drawn element')}"
+                f"{exact}; of all elements a rate will be known {within} at worst, since faults of "
+                "one element may end alike."
+            )
+        if every:
+            return "Every one of them is tried, so the rates are exact."
+        needed = counted(self.needed, "injection")
+        return f"A rate will be known {within}; ± 5 % needs {needed}."
 
 
 def check_stop(strategy: str) -> None:
-    """Refuse a stop rule where the beginnings of a plan are no sample.
+    """Refuse a stop rule where all that is planned is wanted.
 
     Raises:
-        CampaignError: Every fault is tried in the order of the sites.
+        CampaignError: Every fault is to be tried.
     """
     if strategy == "exhaustive":
         raise CampaignError(
-            "stop is for campaigns that draw: an exhaustive one begins with its first sites, which "
-            "say nothing of the others; choose strategy='random', or leave stop out"
+            "stop is for campaigns that draw: an exhaustive one tries every fault; choose "
+            "strategy='random', or leave stop out"
         )
 
 
@@ -126,6 +137,13 @@ class Stop:
             if rows.width() <= self._width:
                 self._enough = self._known
 
+    @property
+    def fell_short(self) -> bool:
+        """Whether all that was planned was made, and the widest interval is too wide still."""
+        if self._width is None or self._enough or not self._has(1, self._planned):
+            return False
+        return self.results().width() > self._width
+
     def _has(self, first: int, last: int) -> bool:
         return all(number in self._rows for number in range(first, last + 1))
 
@@ -139,9 +157,11 @@ class Stop:
 def job_of(number: int, site: Site, point: Point, seed: int) -> Job:
     """The injection of a point."""
     fault = point.fault(site, seed_of(seed, number))
-    names = ("layer", "phase", "op", "field", "model")
+    names = ("layer", "phase", "op", "field", "model", "fault")
     place: dict[str, Any] = {name: group_of(name, site, point) for name in names}
     place |= {"bit": point.bit, "dtype": site.dtype, "order": point.row}
+    if point.drawn:
+        place["unit"] = point.element
     return Job(number, str(site), point.step, fault, place)
 
 
@@ -161,14 +181,14 @@ def chunk_of(jobs: int, workers: int) -> int:
 
 def key_of(source: str, specs: Sequence[FaultSpec], *rest: Any) -> str:
     """What two runs must have in common to share a journal; functions by their names."""
-    what = [source, [repr(spec) for spec in specs], _named(rest)]
+    what = [source, [repr(spec) for spec in specs], named(rest)]
     return hashlib.sha256(json.dumps(what).encode()).hexdigest()[:16]
 
 
-def _named(value: Any) -> str:
+def named(value: Any) -> str:
     """A value as text; that of a function has its name and no address, which no run shares."""
     if isinstance(value, Mapping):
-        return str({name: _named(item) for name, item in value.items()})
+        return str({name: named(item) for name, item in value.items()})
     if isinstance(value, (list, tuple)):
-        return str([_named(item) for item in value])
+        return str([named(item) for item in value])
     return str(text_of(value)) if callable(value) else repr(value)

@@ -17,16 +17,18 @@ from functools import cached_property
 from typing import Any
 
 from fi_notebook.campaign.counted import Counted
+from fi_notebook.campaign.design import draws_of, least_worth, tried_once
 from fi_notebook.campaign.draws import CampaignError, check_above_zero, check_whole, draw
-from fi_notebook.campaign.plan import DryRun, in_strata, job_of, key_of
+from fi_notebook.campaign.plan import DryRun, in_strata, job_of, key_of, named
 from fi_notebook.campaign.population import Point, Population, Sites
-from fi_notebook.campaign.results import group_in, weights_of
-from fi_notebook.campaign.sample import check_sample, grouping, planned
+from fi_notebook.campaign.results import group_in
+from fi_notebook.campaign.sample import LAYER, check_sample, grouping, planned
 from fi_notebook.campaign.specs import ONE, FaultSpec, check_elements
-from fi_notebook.campaign.statistics import effective, sample_size
+from fi_notebook.campaign.statistics import sample_size
 from fi_notebook.campaign.worker import Bench, Job, Settings, source_of, text_of
 from fi_notebook.core.fault import Elements
 from fi_notebook.core.steps import Steps
+from fi_notebook.core.versions import installed
 from fi_notebook.core.words import agreed, counted
 from fi_notebook.session import Session
 from fi_notebook.session.evaluation import Evaluate
@@ -49,7 +51,7 @@ class Planned(Counted):
         n: int | None = None,
         strategy: str = "random",
         seed: int = 0,
-        strata: str | Mapping[str, int] = "layer",
+        strata: str | Mapping[str, int] | None = None,
         by: str = "layer",
         steps: int = 1,
         at: int | str | Iterable[int] = 0,
@@ -73,6 +75,7 @@ class Planned(Counted):
             "steps": _struck(steps, at),
             "seed": seed,
         }
+        strata = LAYER if strata is None else strata
         self._plan: dict[str, Any] = {"strategy": strategy, "strata": strata, "by": by}
         self._n, self.seed, self.steps = n, seed, steps
         self._threads, self._timeout, self._audit = threads, timeout, audit
@@ -84,7 +87,8 @@ class Planned(Counted):
     def __repr__(self) -> str:
         """What it tries, and how much of that was made; plans nothing."""
         models = ", ".join(dict.fromkeys(spec.model for spec in self._specs))
-        planned = "" if self._n is None else f" of {self._n:,}"
+        n = self.results.planned or self._n
+        planned = f" of {n:,}" if n else ""
         return f"<Campaign of {models}, seed {self.seed}: {len(self.results):,}{planned} made>"
 
     @cached_property
@@ -139,7 +143,22 @@ class Planned(Counted):
         key = key_of(source, self._specs, *what)
         campaign = {"key": key, "make_session": source, "seed": self.seed, "steps": self.steps}
         campaign |= {"threads": self._threads, **more}
+        campaign |= {"timeout": self._timeout, "audit": self._audit}
         return Settings(self._source, campaign, self._timeout, self._audit, self._evaluate)
+
+    def _plan_in_words(self) -> dict[str, Any]:
+        """What rows say of the plan that they are part of."""
+        strategy, elements = self._plan["strategy"], self._how["elements"]
+        return {
+            "fi_notebook": installed("fi_notebook"),
+            "strategy": strategy,
+            **({"strata": _words(self._plan["strata"])} if strategy == "stratified" else {}),
+            "faults": [str(spec) for spec in self._specs],
+            "elements": _words(elements),
+            "sites": _words(self._how["sites"]),
+            "population": len(self.population),
+            "draws": self.population.has_draws,
+        }
 
     def dry_run(self, tried: int = 20) -> DryRun:
         """How many injections, how long, and how wide the intervals will be.
@@ -157,14 +176,21 @@ class Planned(Counted):
         jobs = self.jobs
         some = [jobs[k] for k in draw(len(jobs), tried, self.seed, "dry run")]
         seconds = _seconds_each(self.bench, some) * len(jobs)
+        drawn = draws_of([job.place for job in jobs], tried_once(self._plan_in_words()))
         return DryRun(
             population=len(self.population),
             n=len(jobs),
             seconds=seconds,
             why=self.bench.trials.why,
             draws=self.population.has_draws,
-            worth=effective(weights_of([job.place for job in jobs])),
+            worth=least_worth(drawn),
+            elements=len({each.unit for each in drawn} - {None}),
         )
+
+
+def _words(value: Any) -> Any:
+    """A value as a row may hold it: what JSON has not as text."""
+    return value if value is None or isinstance(value, (str, int)) else named(value)
 
 
 def _struck(steps: int, at: Any) -> list[int]:

@@ -54,6 +54,7 @@ class Point:
         spec: What goes wrong.
         bit: Which bit is flipped, or None.
         element: Flat index of the element, or None for the spec's own selection.
+        drawn: Whether its element is one of a few that were drawn.
     """
 
     row: int
@@ -61,6 +62,7 @@ class Point:
     spec: FaultSpec
     bit: int | None
     element: int | None
+    drawn: bool = False
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -96,13 +98,15 @@ class _Block:
     bits: tuple[int | None, ...]
     elements: Sequence[int | None]
     draws: bool = False
+    drawn: bool = False
 
     def __len__(self) -> int:
         return len(self.bits) * len(self.elements)
 
     def point(self, number: int) -> Point:
         element, bit = divmod(number, len(self.bits))
-        return Point(self.row, self.step, self.spec, self.bits[bit], self.elements[element])
+        where = (self.bits[bit], self.elements[element])
+        return Point(self.row, self.step, self.spec, *where, drawn=self.drawn)
 
 
 class Population:
@@ -232,7 +236,8 @@ def _block(
     faults.check_tensor(spec.model, sample, tried, site.dtype, site.shape)
     if not chosen:
         raise FaultError("it holds no values")
-    return _Block(row, step, spec, bits, chosen)
+    drawn = chosen != (None,) and len(chosen) < numel
+    return _Block(row, step, spec, bits, chosen, drawn=drawn)
 
 
 def _draws(point: Point, site: Site) -> bool:
@@ -285,7 +290,7 @@ def group_of(name: str, site: Site, point: Point) -> str:
 
     Args:
         name: ``site``, ``layer`` (module), ``phase``, ``op``, ``bit``, ``field``,
-            ``model`` or ``step``.
+            ``model``, ``fault`` (the model with its parameters) or ``step``.
         site: The point's site.
         point: The point.
 
@@ -320,6 +325,7 @@ _GROUPS: Mapping[str, Callable[[Site, Point], str]] = {
     "bit": lambda _, point: "-" if point.bit is None else str(point.bit),
     "field": _field,
     "model": lambda _, point: point.spec.model,
+    "fault": lambda _, point: str(point.spec),
     "step": lambda _, point: str(point.step),
 }
 

@@ -12,7 +12,7 @@ no denominator. ``inactive`` (struck, nothing changed) is an outcome of its own.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fi_notebook.campaign.design import Drawn, draws_of, tried_once
 from fi_notebook.campaign.journal import Row, read_rows
 from fi_notebook.campaign.statistics import (
     CONFIDENCE,
@@ -29,7 +30,7 @@ from fi_notebook.campaign.statistics import (
     Coverage,
     Rate,
     contrasts,
-    rates,
+    rates_of,
 )
 from fi_notebook.core.frames import pandas
 from fi_notebook.core.run import HARMLESS, OUTCOMES
@@ -41,12 +42,25 @@ if TYPE_CHECKING:
 
     from fi_notebook.campaign.worker import Job
 
-__all__ = ["BY", "Results", "group_in"]
+__all__ = ["BY", "EVERY", "UNIONS", "Results", "group_in"]
 
-BY = ("site", "layer", "phase", "op", "bit", "field", "model", "dtype", "step", "outcome", "all")
+BY = (
+    *("site", "layer", "phase", "op", "bit", "field", "model", "fault"),
+    *("dtype", "step", "outcome", "all"),
+)
 """What rates can be grouped by."""
 
 _MASKED = ("masked_exact", "masked_tolerance")
+
+EVERY = "every"
+"""Every outcome, also those that never came."""
+
+UNIONS: Mapping[str, tuple[str, ...]] = {
+    HARM: tuple(name for name in OUTCOMES if name not in HARMLESS),
+    "masked": _MASKED,
+    "nan": ("nan_immediate", "nan_delayed"),
+}
+"""Several outcomes that have one rate together."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +76,19 @@ class Results:
     def __repr__(self) -> str:
         """How many injections, and how they ended; the rows are too long to print."""
         ends = ", ".join(f"{name} {n}" for name, n in self.counts.items())
-        return f"<Results of {counted(len(self), 'injection')}: {ends or 'none yet'}>"
+        return f"<Results of {self.made}: {ends or 'none yet'}>"
+
+    @property
+    def planned(self) -> int:
+        """How many injections the campaign plans; 0 where the rows do not say it."""
+        return max((row.planned for row in self.rows), default=0)
+
+    @property
+    def made(self) -> str:
+        """How many were made, and of how many where there are more: ``200 of 4,768 injections``."""
+        if self.planned <= len(self):
+            return counted(len(self), "injection")
+        return f"{len(self):,} of {counted(self.planned, 'injection')}"
 
     def __len__(self) -> int:
         """How many injections were made."""
@@ -107,21 +133,38 @@ class Results:
         """
         if by not in BY:
             raise ArgumentError(f"nothing is grouped by {by!r}{did_you_mean(by, BY)}")
-        return [group_in(row, by) for row in self.rows]
+        found = [group_in(row, by) for row in self.rows]
+        kinds = {row.place.get("dtype") for row in self.rows if row.place.get("bit") is not None}
+        if by != "bit" or len(kinds) < 2:
+            return found
+        dtypes = [row.place.get("dtype") for row in self.rows]  # bit 14 is another in each
+        return [b if b == "-" else f"{dtype}:{b}" for b, dtype in zip(found, dtypes, strict=True)]
 
-    def rates(self, by: str = "all", confidence: float = CONFIDENCE) -> list[Rate]:
+    def rates(
+        self,
+        by: str = "all",
+        confidence: float = CONFIDENCE,
+        of: str | Iterable[str] | None = None,
+    ) -> list[Rate]:
         """The rate of every outcome in every group, with its interval.
 
         Args:
             by: One of `BY`.
             confidence: Confidence of the intervals.
+            of: An outcome, one of `UNIONS` (``harm``, ``masked``, ``nan``), several of these, or
+                ``every``; None is the outcomes that came.
+
+        Raises:
+            ArgumentError: Nothing is grouped by that, or there is no such outcome.
         """
-        return rates(self.groups(by), self.outcomes, OUTCOMES, confidence, self.weights)
+        kinds = {name: (name,) for name in self.counts} if of is None else _kinds(of)
+        found = rates_of(kinds, self.groups(by), self.outcomes, self.draws, confidence)
+        return sorted(found, key=lambda rate: _by_bit(rate.group)) if by == "bit" else found
 
     def compare(self, other: Results, confidence: float = CONFIDENCE) -> list[Contrast]:
         """Every outcome here and there: other minus this, with the interval."""
-        weights = (self.weights, other.weights)
-        return contrasts(self.outcomes, other.outcomes, OUTCOMES, confidence, weights)
+        draws = (self.draws, other.draws)
+        return contrasts(self.outcomes, other.outcomes, OUTCOMES, confidence, draws)
 
     def coverage(self, confidence: float = CONFIDENCE) -> list[Coverage]:
         """How often each detector caught injections that did harm, and those of each outcome.
@@ -140,7 +183,7 @@ class Results:
         kinds |= {name: {name} for name in self.counts if name != NOT_TESTED}
         detectors = dict.fromkeys(name for row in self.rows for name in row.detections or ())
         return [
-            Coverage.of(detector, kind, self._caught(detector, ends), self.weights, confidence)
+            Coverage.of(detector, kind, self._caught(detector, ends), self.draws, confidence)
             for detector in detectors
             for kind, ends in kinds.items()
         ]
@@ -157,9 +200,15 @@ class Results:
         return found
 
     @cached_property
+    def draws(self) -> list[Drawn]:
+        """How each row was drawn."""
+        known = next((row.campaign for row in self.rows if "population" in row.campaign), {})
+        return draws_of([row.place for row in self.rows], tried_once(known))
+
+    @property
     def weights(self) -> list[float]:
         """For how many faults each row stands: its stratum's size by how many of it were made."""
-        return weights_of([row.place for row in self.rows])
+        return [drawn.weight for drawn in self.draws]
 
     def width(self, confidence: float = CONFIDENCE) -> float:
         """Width of the widest interval of any outcome's rate; 1 where nothing is known."""
@@ -182,15 +231,20 @@ class Results:
         rows = zip(self.rows, self.weights, strict=True)
         return pandas().DataFrame([flat(row) | {"weight": weight} for row, weight in rows])
 
-    def rates_to_pandas(self, by: str = "all", confidence: float = CONFIDENCE) -> pd.DataFrame:
-        """`rates` as a table.
+    def rates_to_pandas(
+        self,
+        by: str = "all",
+        confidence: float = CONFIDENCE,
+        of: str | Iterable[str] | None = EVERY,
+    ) -> pd.DataFrame:
+        """`rates` as a table; of every outcome, if not said otherwise.
 
         Raises:
             ModuleNotFoundError: pandas is not installed.
         """
         frame = pandas().DataFrame
-        found = self.rates(by, confidence)
-        names = ("group", "outcome", "count", "n", "rate", "low", "high")
+        found = self.rates(by, confidence, of)
+        names = ("group", "outcome", "count", "n", "rate", "low", "high", "worth")
         return frame(
             [[getattr(rate, name) for name in names] for rate in found], columns=list(names)
         )
@@ -203,6 +257,7 @@ class Results:
             **{by: np.asarray(self.groups(by), dtype=object) for by in BY},
             "weight": np.asarray(self.weights),
             "bit": np.asarray([_whole(row.place.get("bit")) for row in rows], dtype=np.int64),
+            "bit_name": np.asarray(self.groups("bit"), dtype=object),
             "order": np.asarray([_whole(row.place.get("order")) for row in rows], dtype=np.int64),
             "losses": _array([np.asarray(items, dtype=float) for items in losses]),
         }
@@ -226,13 +281,22 @@ def group_in(injection: Row | Job, by: str) -> str:
     return "-" if found is None else str(found)
 
 
-def weights_of(places: Sequence[Mapping[str, Any]]) -> list[float]:
-    """For how many faults each injection stands, from its stratum; 1 where there are no strata."""
-    made = Counter(place.get("stratum") for place in places)
-    return [
-        place["stratum_size"] / made[place["stratum"]] if "stratum" in place else 1.0
-        for place in places
-    ]
+def _kinds(of: str | Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """Which outcomes are meant, by name."""
+    if of == EVERY:
+        return {name: (name,) for name in OUTCOMES}
+    known = {name: (name,) for name in OUTCOMES} | dict(UNIONS)
+    names = [of] if isinstance(of, str) else list(of)
+    for name in names:
+        if name not in known:
+            raise ArgumentError(f"no outcome {name!r}{did_you_mean(str(name), (*known, EVERY))}")
+    return {name: known[name] for name in names}
+
+
+def _by_bit(group: str) -> tuple[str, int]:
+    """Where a bit stands: ``-``, then by number, format by format."""
+    dtype, _, bit = group.rpartition(":")
+    return dtype, int(bit) if bit.isdigit() else -1
 
 
 def _array(items: Sequence[np.ndarray]) -> np.ndarray:
@@ -261,6 +325,7 @@ def flat(row: Row) -> dict[str, Any]:
         "element": elements.get("index") if isinstance(elements, Mapping) else None,
         "scope": row.fault.get("scope"),
         "parameters": str(row.fault.get("parameters")),
+        "fault": row.place.get("fault"),
         "step": row.step,
         "seed": row.seed,
         "outcome": row.outcome,

@@ -4,7 +4,7 @@
     Company(bench.environment).look(rows)     # warns once of a worker with another golden run
 
 Limits: machines of other kinds may round otherwise, so that golden runs differ in their last
-bits; only a loss that is clearly another one says that the model or its data are.
+bits; there only a loss or norm that is clearly another one says that the training is.
 """
 
 from __future__ import annotations
@@ -71,16 +71,46 @@ def _apart(theirs: Mapping[str, Any], mine: Mapping[str, Any]) -> str:
     """What makes rows of two environments no sample of one campaign, in words, or ``""``."""
     if not theirs:
         return ""  # its worker ended before it could tell
-    for name in ("torch", "tolerance"):
-        if theirs.get(name) != mine.get(name):
+    for name in ("torch", "tolerance", *_WORDS):
+        known = name in theirs or name not in _WORDS
+        if known and theirs.get(name) != mine.get(name):
             return f"{name} {theirs.get(name)}, and here it is {mine.get(name)}"
-    before, now = theirs.get("loss"), mine.get("loss")
-    if before is None or now is None:
-        other = theirs.get("golden") != mine.get("golden")
-        return "another golden run: the model or its data changed" if other else ""
-    if math.isclose(before, now, rel_tol=REPEATABLE) or (math.isnan(before) and math.isnan(now)):
-        return ""
-    return f"a golden loss of {before:.6g}, and here it is {now:.6g}: model or data changed"
+    if None in (theirs.get("loss"), mine.get("loss")) and theirs["golden"] != mine["golden"]:
+        return "another golden run: the model or its data changed"
+    same = all(theirs.get(name) == mine.get(name) for name in _PLACE)
+    for name, (said, changed) in _NUMBERS.items():
+        before, now = theirs.get(name), mine.get(name)
+        if before is None or now is None or _near(before, now, _ROUNDING if same else REPEATABLE):
+            continue
+        return f"a golden {said} of {before:.8g}, and here it is {now:.8g}: {changed} changed"
+    return ""
+
+
+_PLACE = ("machine", "python", "threads", "deterministic")
+"""What rounds alike."""
+
+_ROUNDING = 1e-5
+"""How far numbers may be apart, of themselves, that were rounded alike: sums in another order."""
+
+_WORDS = ("optimizer", "detectors")
+"""What a journal says of the training in words, if it is not older than that."""
+
+_NUMBERS = {
+    "loss": ("loss", "model or data"),
+    "gradient_norm": ("gradient norm", "model or data"),
+    "update_norm": ("norm of the update", "the optimizer"),
+    "parameter_norm": ("norm of the parameters", "the model or its training"),
+    "optimizer_state_norm": ("norm of the optimizer's state", "the model or its training"),
+    "buffer_norm": ("norm of the buffers", "the model or its training"),
+    "last_loss": ("loss of the last step", "data or training"),
+    "last_gradient_norm": ("gradient norm of the last step", "data or training"),
+    "last_parameter_norm": ("norm of the parameters after the last step", "data or training"),
+}
+"""What is compared of two golden runs: how it is called, and what a difference means."""
+
+
+def _near(before: float, now: float, margin: float) -> bool:
+    return math.isclose(before, now, rel_tol=margin) or (math.isnan(before) and math.isnan(now))
 
 
 class Company:
@@ -92,15 +122,12 @@ class Company:
 
     def __init__(self, environment: Mapping[str, Any]) -> None:
         """Have seen nobody yet."""
-        self._golden = environment["golden"]
+        self._mine = environment
         self._warned = False
 
     def look(self, rows: Iterable[Row]) -> None:
         """Look at rows that have come."""
-        others = (
-            row for row in rows if row.environment.get("golden", self._golden) != self._golden
-        )
-        odd = next(others, None)
+        odd = next((row for row in rows if self._is_odd(row.environment)), None)
         if odd is None or self._warned:
             return
         self._warned = True
@@ -111,3 +138,7 @@ class Company:
             odd.environment.get("loss"),
             odd.environment.get("machine"),
         )
+
+    def _is_odd(self, theirs: Mapping[str, Any]) -> bool:
+        golden = self._mine["golden"]
+        return theirs.get("golden", golden) != golden or bool(_apart(theirs, self._mine))

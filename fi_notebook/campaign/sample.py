@@ -5,7 +5,8 @@
     planned(population, None, "exhaustive", seed=1)
 
 Draws come from hashes of (campaign seed, number), so a longer campaign begins with the
-shorter one, whatever the strategy.
+shorter one, whatever the strategy. Where every fault is tried, they come in an order of that kind
+as well, so that what was made when it is stopped is a sample of all.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import itertools
 from collections import Counter
 from collections.abc import Mapping
 
-from fi_notebook.campaign.draws import CampaignError, check_whole, draw, number_of
+from fi_notebook.campaign.draws import CampaignError, check_whole, draw, shuffled
 from fi_notebook.campaign.population import Point, Population, check_group
 from fi_notebook.core.words import counted
 from fi_notebook.errors import did_you_mean, short
@@ -25,17 +26,25 @@ STRATEGIES = ("random", "stratified", "exhaustive")
 """How points are chosen."""
 
 
+LAYER = "layer"
+"""What a stratified campaign is divided by where nothing is said."""
+
+
 def check_sample(
-    strategy: str, strata: str | Mapping[str, int], by: str, n: int | None = None
+    strategy: str, strata: str | Mapping[str, int] | None, by: str, n: int | None = None
 ) -> None:
     """Refuse a sample that can never be; see `planned`.
 
     Raises:
-        CampaignError: There is no such strategy or grouping, or a count is no whole number.
+        CampaignError: There is no such strategy or grouping, a count is no whole number, or
+            there are strata and the campaign is not stratified.
     """
+    given = strata is not None
     if strategy not in STRATEGIES:
         raise CampaignError(f"no strategy {strategy!r}{did_you_mean(str(strategy), STRATEGIES)}")
-    if not isinstance(strata, (str, Mapping)):
+    if strata is None:
+        strata = LAYER
+    elif not isinstance(strata, (str, Mapping)):
         raise CampaignError(
             f"strata is {short(strata)}; expected a grouping such as 'layer', or counts by name"
         )
@@ -47,6 +56,10 @@ def check_sample(
                 f"strata asks for {counted(sum(strata.values()), 'injection')} and n for {n:,}; "
                 "leave n out"
             )
+    if given and strategy != "stratified":
+        raise CampaignError(
+            f"strata is for strategy='stratified', not {strategy!r}; give that, or leave strata out"
+        )
 
 
 def grouping(strata: str | Mapping[str, int], by: str) -> str:
@@ -84,7 +97,7 @@ def planned(
                 f"an exhaustive campaign has {len(population):,} injections, n allows {n:,}; "
                 "choose fewer sites, or strategy='random'"
             )
-        return [population[number] for number in range(every)]
+        return [population[number] for number in shuffled(every, seed, "exhaustive")]
     if strategy == "random":
         return [population[k] for k in _drawn(population, count, seed, "random")]
     return _stratified(population, count, seed, strata, by)
@@ -106,7 +119,7 @@ def _drawn(population: Population, n: int, seed: int, name: str) -> list[int]:
 def _once(size: int, n: int, seed: int, name: str) -> list[int]:
     if size > _FEW:
         return draw(size, n, seed, name)
-    return sorted(range(size), key=lambda k: number_of("shuffle", seed, name, k))[:n]
+    return shuffled(size, seed, name)[:n]
 
 
 def _stratified(

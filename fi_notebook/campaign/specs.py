@@ -74,6 +74,13 @@ class FaultSpec:
             return cls(*given)
         raise CampaignError(_unreadable(given))
 
+    def __str__(self) -> str:
+        """As a fault is told: ``scale(factor=2)``, ``zero on {'row': 0}``, ``zero in storage``."""
+        given = ", ".join(f"{name}={value!r}" for name, value in self.parameters.items())
+        elements = "" if self.elements is None else f" on {self.elements}"
+        scope = "" if self.scope == "value" else f" in {self.scope}"
+        return f"{self.model}{f'({given})' if given else ''}{elements}{scope}"
+
     @classmethod
     def all_of(cls, given: Any) -> list[FaultSpec]:
         """Read one, or several; see `of`."""
@@ -81,6 +88,9 @@ class FaultSpec:
         specs = [cls.of(each) for each in several] if isinstance(several, Iterable) else []
         if not specs:
             raise CampaignError(f"faults is {short(given)}; expected names such as ['bitflip']")
+        for number, spec in enumerate(specs):
+            if spec in specs[:number]:
+                raise CampaignError(f"faults has {spec} twice, so its faults would count twice")
         return specs
 
     def bits(self, dtype: str) -> tuple[int, ...]:

@@ -5,17 +5,19 @@
     newcombe(30, 100, 12, 100)                 interval of the difference 0.18
 
 An outcome is a share of 0 / 1 data, so intervals are Wilson's: they never collapse at
-0 or 1, and never leave [0, 1]. Where injections stand for unlike numbers of faults (strata), a
-share is the weighted one, and its interval is of as many as they are worth (Kish, 1965).
+0 or 1, and never leave [0, 1]. Where injections were not all drawn alike (strata, drawn elements,
+a good part of all faults), a share is the weighted one, and its interval is of as many draws as
+they are worth (see `design`); where every fault was tried it has no width.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 
+from fi_notebook.campaign.design import Drawn, worth
 from fi_notebook.errors import ArgumentError
 
 __all__ = [
@@ -26,8 +28,10 @@ __all__ = [
     "Rate",
     "contrasts",
     "margin_of",
+    "margin_of_worth",
     "newcombe",
     "rates",
+    "rates_of",
     "sample_size",
     "wilson",
 ]
@@ -82,18 +86,15 @@ def margin_of(
         return 0.0
     if n < 1:
         return 1.0
-    spread = _t(confidence) ** 2 * p * (1 - p)
-    return min(1.0, math.sqrt((population / n - 1) * spread / (population - 1)))
+    return margin_of_worth(n * (population - 1) / (population - n), confidence=confidence, p=p)
 
 
-def effective(weights: Sequence[float]) -> float:
-    """How many equally likely draws some weighted ones are worth (Kish, 1965).
+def margin_of_worth(worth: float, *, confidence: float = CONFIDENCE, p: float = 0.5) -> float:
+    """The margin of as many equally likely draws, each of which may come again."""
+    return min(1.0, _t(confidence) * math.sqrt(p * (1 - p) / worth)) if worth else 1.0
 
-    ``(Σ w)² / Σ w²``: as many as there are where all weigh the same, else fewer. What a
-    stratified draw gains where strata are unlike is left out, so intervals are rather too wide.
-    """
-    squares = math.fsum(weight * weight for weight in weights)
-    return math.fsum(weights) ** 2 / squares if squares else 0.0
+
+_Interval = tuple[float, float]
 
 
 def wilson(count: float, n: float, confidence: float = CONFIDENCE) -> tuple[float, float]:
@@ -126,9 +127,13 @@ def newcombe(
     """Newcombe's interval of the difference of two shares, a - b (his method 10)."""
     if not (n_a and n_b):
         return -1.0, 1.0
-    a, b = count_a / n_a, count_b / n_b
-    low_a, high_a = wilson(count_a, n_a, confidence)
-    low_b, high_b = wilson(count_b, n_b, confidence)
+    sides = ((count_a, n_a), (count_b, n_b))
+    return _newcombe(*((count / n, *wilson(count, n, confidence)) for count, n in sides))
+
+
+def _newcombe(mine: tuple[float, float, float], other: tuple[float, float, float]) -> _Interval:
+    """From two shares, each with its own interval."""
+    (a, low_a, high_a), (b, low_b, high_b) = mine, other
     low = a - b - math.hypot(a - low_a, high_b - b)
     high = a - b + math.hypot(high_a - a, b - low_b)
     return low, high
@@ -140,13 +145,13 @@ class Rate:
 
     Attributes:
         group: What the rows have in common (a layer, a phase …); ``all`` for all.
-        outcome: The outcome.
+        outcome: The outcome, or a name of several.
         count: How many injections ended so.
         n: How many were tested: all that were injected.
         rate: Their share, by weight: ``count / n`` where all weigh the same; NaN of none.
         low: Lower end of Wilson's interval.
         high: Upper end.
-        worth: How many equally likely draws the ``n`` are worth; see `effective`.
+        worth: How many equally likely draws the ``n`` are worth; see `design.worth`.
     """
 
     group: str
@@ -168,7 +173,7 @@ def rates(
     outcomes: Sequence[str],
     order: Sequence[str],
     confidence: float = CONFIDENCE,
-    weights: Sequence[float] | None = None,
+    draws: Sequence[Drawn] | None = None,
 ) -> list[Rate]:
     """The rate of every outcome that came, in every group.
 
@@ -177,33 +182,62 @@ def rates(
         outcomes: The outcome of each row.
         order: Outcomes in the order in which they are listed.
         confidence: Confidence of the intervals.
-        weights: For how many faults each row stands; None where all stand for as many.
+        draws: How each row was drawn; None where all were drawn alike.
     """
-    weights = [1.0] * len(outcomes) if weights is None else weights
-    rows: dict[str, list[tuple[str, float]]] = {}
-    for group, outcome, weight in zip(groups, outcomes, weights, strict=True):
-        rows.setdefault(group, []).append((outcome, weight))
-    seen = [name for name in order if name in set(outcomes)]
-    return [_rate(group, name, mine, confidence) for group, mine in rows.items() for name in seen]
+    seen = {name: {name} for name in order if name in set(outcomes)}
+    return rates_of(seen, groups, outcomes, draws, confidence)
 
 
-def _rate(group: str, name: str, rows: list[tuple[str, float]], confidence: float) -> Rate:
-    tested = [row for row in rows if name == NOT_TESTED or row[0] != NOT_TESTED]
-    hits, weights = [outcome == name for outcome, _ in tested], [weight for _, weight in tested]
-    return Rate(group, name, *_share(hits, weights, confidence))
+def rates_of(
+    kinds: Mapping[str, Container[str]],
+    groups: Sequence[str],
+    outcomes: Sequence[str],
+    draws: Sequence[Drawn] | None = None,
+    confidence: float = CONFIDENCE,
+) -> list[Rate]:
+    """The rate of several outcomes together, in every group, whether they came or not.
+
+    Args:
+        kinds: Which outcomes, by the name that they have together.
+        groups: The group of each row.
+        outcomes: The outcome of each row.
+        draws: How each row was drawn; None where all were drawn alike.
+        confidence: Confidence of the intervals.
+    """
+    draws = [Drawn()] * len(outcomes) if draws is None else draws
+    rows: dict[str, list[tuple[str, Drawn]]] = {}
+    for group, outcome, drawn in zip(groups, outcomes, draws, strict=True):
+        rows.setdefault(group, []).append((outcome, drawn))
+    return [
+        Rate(group, name, *_rate(kind, mine, confidence))
+        for group, mine in rows.items()
+        for name, kind in kinds.items()
+    ]
 
 
-def _share(
-    hits: Sequence[bool], weights: Sequence[float], confidence: float
-) -> tuple[int, int, float, float, float, float]:
+def _rate(kind: Container[str], rows: list[tuple[str, Drawn]], confidence: float) -> _Share:
+    """Of what was injected; of what was not, of all."""
+    tested = [row for row in rows if NOT_TESTED in kind or row[0] != NOT_TESTED]
+    hits, draws = [outcome in kind for outcome, _ in tested], [drawn for _, drawn in tested]
+    return _share(hits, draws, confidence)
+
+
+_Share = tuple[int, int, float, float, float, float]
+
+
+def _share(hits: Sequence[bool], draws: Sequence[Drawn], confidence: float) -> _Share:
     """How many hits of how many, their weighted share with its interval, and what n is worth."""
-    count, worth = float(sum(hits)), float(len(hits))
-    if len(set(weights)) > 1:
-        worth = effective(weights)
-        part = math.fsum(w for hit, w in zip(hits, weights, strict=True) if hit)
-        count = min(part / math.fsum(weights), 1.0) * worth
-    rate = count / worth if worth else math.nan
-    return sum(hits), len(hits), rate, *wilson(count, worth, confidence), worth
+    n = worth(hits, draws)
+    part = math.fsum(d.weight for hit, d in zip(hits, draws, strict=True) if hit)
+    rate = min(part / math.fsum(d.weight for d in draws), 1.0) if draws else math.nan
+    return sum(hits), len(hits), rate, *_interval(rate, n, confidence), n
+
+
+def _interval(rate: float, n: float, confidence: float) -> _Interval:
+    """Wilson's interval of a share of as many draws; of a share that is known it has no width."""
+    if n == math.inf:
+        return rate, rate
+    return wilson(min(rate * n, n), n, confidence) if n else (0.0, 1.0)
 
 
 HARM = "harm"
@@ -222,7 +256,7 @@ class Coverage:
         rate: Their share, by weight: ``caught / n`` where all weigh the same; NaN of none.
         low: Lower end of Wilson's interval.
         high: Upper end.
-        worth: How many equally likely draws the ``n`` are worth; see `effective`.
+        worth: How many equally likely draws the ``n`` are worth; see `design.worth`.
     """
 
     detector: str
@@ -240,11 +274,11 @@ class Coverage:
         detector: str,
         outcome: str,
         caught: Mapping[int, bool],
-        weights: Sequence[float],
+        draws: Sequence[Drawn],
         confidence: float,
     ) -> Coverage:
-        """From whether it caught each of these injections, by row, and the weights of all rows."""
-        hits, mine = list(caught.values()), [weights[row] for row in caught]
+        """From whether it caught each of these injections, by row, and how all rows were drawn."""
+        hits, mine = list(caught.values()), [draws[row] for row in caught]
         return cls(detector, outcome, *_share(hits, mine, confidence))
 
 
@@ -287,25 +321,26 @@ def contrasts(
     other: Sequence[str],
     order: Sequence[str],
     confidence: float = CONFIDENCE,
-    weights: tuple[Sequence[float] | None, Sequence[float] | None] = (None, None),
+    draws: tuple[Sequence[Drawn] | None, Sequence[Drawn] | None] = (None, None),
 ) -> list[Contrast]:
     """Every outcome that either campaign has, with the interval of the difference."""
-    first, second = (
-        {r.outcome: r for r in rates(["all"] * len(rows), rows, order, confidence, weight)}
-        for rows, weight in zip((mine, other), weights, strict=True)
-    )
+    both = dict.fromkeys((*mine, *other))
+    seen = [name for name in order if name in both and name != NOT_TESTED]
+    sides = ((mine, draws[0]), (other, draws[1]))
+    first, second = ([_known(name, *side, confidence) for name in seen] for side in sides)
     found = []
-    for name in order:
-        if name == NOT_TESTED or (name not in first and name not in second):
-            continue
-        (a, worth_a), (b, worth_b) = (_known(name, side) for side in (first, second))
-        low, high = newcombe(b * worth_b, worth_b, a * worth_a, worth_a, confidence)
-        found.append(Contrast(name, a, b, b - a, low, high))
+    for name, a, b in zip(seen, first, second, strict=True):
+        known = not (math.isnan(a.rate) or math.isnan(b.rate))
+        ends = ((side.rate, side.low, side.high) for side in (b, a))
+        low, high = _newcombe(*ends) if known else (-1.0, 1.0)
+        found.append(Contrast(name, a.rate, b.rate, b.rate - a.rate, low, high))
     return found
 
 
-def _known(name: str, side: Mapping[str, Rate]) -> tuple[float, float]:
-    """The rate of an outcome, and of how many draws; NaN of none."""
-    worth = next((rate.worth for rate in side.values() if rate.outcome != NOT_TESTED), 0.0)
-    known = side[name].rate if name in side else 0.0
-    return (known if worth else math.nan), worth
+def _known(
+    name: str, outcomes: Sequence[str], draws: Sequence[Drawn] | None, confidence: float
+) -> Rate:
+    """The rate of one outcome in all rows; of none it is NaN."""
+    draws = [Drawn()] * len(outcomes) if draws is None else draws
+    rows = list(zip(outcomes, draws, strict=True))
+    return Rate("all", name, *_rate({name}, rows, confidence))

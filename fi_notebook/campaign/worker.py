@@ -63,10 +63,11 @@ class Settings:
 
     Attributes:
         source: ``module:function``, or a function where no other process is asked.
-        campaign: What its rows say of it: key, source, seed, steps, threads.
+        campaign: What its rows say of it: key, source, seed, steps, threads, plan.
         timeout: Seconds that one injection may take.
         audit: Of how many injections one is also replayed in full; 0 is none.
         evaluate: Called with the model after each step, or its name as ``module:function``.
+        planned: How many injections there will be.
     """
 
     source: Any
@@ -74,6 +75,7 @@ class Settings:
     timeout: float = 60.0
     audit: int = 0
     evaluate: Any = None
+    planned: int = 0
 
 
 @dataclass(frozen=True)
@@ -203,6 +205,7 @@ class Bench:
             "tolerance": str(self.trials.tolerance),
             "loss": trace.info.get("loss"),
             "golden": fingerprint(trace),
+            **self.trials.identity,
         }
         self._audited: set[str] = set()
 
@@ -314,6 +317,7 @@ def _row_of(settings: Settings, job: Job, environment: Mapping[str, Any], found:
         outcome_step=found.outcome.step,
         way=found.way,
         early=found.early,
+        planned=settings.planned,
         **seen,
     )
 
@@ -351,6 +355,7 @@ def crashed(
         place=job.place,
         outcome_step=job.step,
         way="replay",
+        planned=settings.planned,
     )
 
 

@@ -49,9 +49,12 @@ def _bars(columns: Mapping[str, np.ndarray]) -> Iterator[str]:
     """One bar per layer, in execution order, divided by outcome."""
     order = np.argsort(columns["order"], kind="stable")
     layers = list(dict.fromkeys(columns["layer"][order].tolist()))
+    weights = columns.get("weight", np.ones(len(order)))
     for layer in layers[:MOST_GROUPS]:
-        mine = columns["outcome"][columns["layer"] == layer].tolist()
-        parts = [(name, mine.count(name) / len(mine)) for name in OUTCOMES if name in mine]
+        here = columns["layer"] == layer
+        mine, whole = columns["outcome"][here], weights[here].sum()
+        shares = {name: weights[here][mine == name].sum() / whole for name in OUTCOMES}
+        parts = [(name, share) for name, share in shares.items() if share]
         told = ", ".join(f"{spoken(name)} {about(share)}" for name, share in parts)
         drawn = "".join(
             f'<i style="width:{share:.2%};background:{OUTCOME_COLOURS.get(name, "#888")}"></i>'

@@ -29,6 +29,7 @@ from fi_notebook.errors import FaultError, SiteError
 from fi_notebook.session.ends import result_metrics
 from fi_notebook.session.evaluation import Evaluate
 from fi_notebook.session.golden import GoldenRun
+from fi_notebook.session.identity import identity
 from fi_notebook.session.keeping import Keeping
 from fi_notebook.session.replay import Replay
 from fi_notebook.session.sliced import LeanRun, Slices, slices_of
@@ -97,6 +98,21 @@ class Trials:
     def trace(self) -> Trace:
         """The golden run."""
         return self._golden.trace
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What tells this golden run from another one; where all is tried in full, detectors too.
+
+        After several steps that are on a tape, the last one too.
+        """
+        told = identity(self._stage.setup, self._golden)
+        if self._full:
+            told["detectors"] = "all" if self._detectors is None else str(dict(self._detectors))
+        if self.slices is not None and self.steps > 1:
+            last = self.slices.records[-1]
+            for name in ("loss", "gradient_norm", "parameter_norm"):
+                told[f"last_{name}"] = getattr(last, name)
+        return told
 
     def make_ready(self) -> None:
         """Do what every replay needs once: run the golden step again, to know its noise.

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import logging
 import math
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -108,3 +111,45 @@ def test_a_row_is_found_by_its_number(tmp_path: Path) -> None:
         read_row(str(path))
     with pytest.raises(JournalError, match="there is no journal"):
         read_row(f"{tmp_path / 'none.jsonl'}:1")
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"id": "6"}, "id is '6'; expected a whole number"),
+        ({"id": 0}, "id is 0; expected a number from 1"),
+        ({"id": -1}, "id is -1; expected a number from 1"),
+        ({"id": True}, "id is True; expected a whole number"),
+        ({"id": 10**9, "planned": 60}, "id is 1000000000; expected a number from 1 to 60"),
+        ({"campaign": None}, "campaign is None; expected a mapping"),
+        ({"environment": None}, "environment is None; expected a mapping"),
+        ({"metrics": None}, "metrics is None; expected a mapping"),
+        ({"outcome": "chanegd"}, "no outcome 'chanegd'; did you mean 'changed'"),
+        ({"outcome": None}, "outcome is None; expected text"),
+    ],
+)
+def test_a_row_that_no_campaign_made_is_refused(
+    given: dict[str, Any], said: str, tmp_path: Path
+) -> None:
+    """By whoever reads it, with its place in the file; it is in no count."""
+    path = tmp_path / "j.jsonl"
+    odd = json.dumps(json.loads(replace(ROW, id=2).to_json()) | given)
+    path.write_text(f"{ROW.to_json()}\n{odd}\n")
+    with pytest.raises(JournalError, match=rf"row 2 of .*j.jsonl is none of a campaign: {said}"):
+        Results.load(path)
+    with pytest.raises(JournalError, match=said):
+        Journal(path, "k")
+
+
+def test_lines_that_cannot_be_read_are_counted(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """20 of 21 lines of garbage are told; a whole journal has no warning."""
+    path = tmp_path / "j.jsonl"
+    path.write_text(f"{ROW.to_json()}\n")
+    with caplog.at_level(logging.WARNING):
+        assert len(Results.load(path)) == 1
+        assert not caplog.records
+        path.write_text(f"{ROW.to_json()}\n" + "garbage\n" * 20)
+        assert len(Results.load(path)) == 1
+    assert f"20 lines of {path} could not be read and were passed over" in caplog.text

@@ -10,14 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from fi_notebook import Campaign
-from fi_notebook.campaign import CampaignError, Results, Row, worker
+from fi_notebook.campaign import CampaignError, Results, Row, again, worker
+from fi_notebook.campaign.design import Drawn, least_worth, worth
 from fi_notebook.campaign.journal import JournalError
-from fi_notebook.campaign.pictures import Pictures
+from fi_notebook.campaign.pictures import Pictures, facts
 from fi_notebook.campaign.resume import Company, check_resumed
-from fi_notebook.campaign.statistics import effective, rates, wilson
+from fi_notebook.campaign.statistics import rates, wilson
 from fi_notebook.core.run import OUTCOMES
+from fi_notebook.session import Session
 from tests.campaign import sessions
 
 QUICKSTART = "tests.campaign.sessions:quickstart"
@@ -30,7 +33,7 @@ def test_a_longer_campaign_goes_on_where_the_shorter_one_ended(
 ) -> None:
     """12 injections, then 70 of 128: 70 different faults, the first 12 as they were."""
     journal = tmp_path / "j.jsonl"
-    how = SMALL | {"strategy": strategy, "strata": "bit"}
+    how = SMALL | {"strategy": strategy, "strata": "bit" if strategy == "stratified" else None}
     few = Campaign(QUICKSTART, n=12, **how).run(journal=journal)
     many = Campaign(QUICKSTART, n=70, **how).run(journal=journal)
     assert len({str(row.fault) for row in many}) == 70
@@ -56,6 +59,11 @@ def test_a_journal_of_other_injections_is_refused(tmp_path: Path) -> None:
         ("torch", "2.0.1", r"torch 2\.0\.1, and here it is"),
         ("loss", 7.5, r"a golden loss of 7\.5, and here it is"),
         ("tolerance", "other", "tolerance other, and here it is"),
+        ("optimizer", "SGD(lr=0.1)", r"optimizer SGD\(lr=0\.1\), and here it is AdamW\(lr=0\.00"),
+        ("gradient_norm", 7.5, r"a golden gradient norm of 7\.5, and here it is"),
+        ("update_norm", 7.5, r"a golden norm of the update of 7\.5, .*: the optimizer changed"),
+        ("parameter_norm", 7.5, r"a golden norm of the parameters of 7\.5, and here it is"),
+        ("optimizer_state_norm", 7.5, r"a golden norm of the optimizer's state of 7\.5, and"),
     ],
 )
 def test_rows_of_another_golden_run_are_refused(
@@ -77,6 +85,7 @@ def test_last_bits_of_another_machine_are_no_other_golden_run() -> None:
     campaign = Campaign(QUICKSTART, n=1, **SMALL)
     (row,) = campaign.run()
     here = campaign.bench.environment
+    assert here["loss"] is not None
     near = Row(**{**vars(row), "environment": {**here, "loss": here["loss"] * (1 + 1e-6)}})
     check_resumed("j", {1: near}, campaign.jobs, here)
     none = Row(**{**vars(row), "environment": {**here, "loss": None, "golden": "x"}})
@@ -120,7 +129,7 @@ def test_functions_of_a_script_are_known_by_their_names(tmp_path: Path) -> None:
 
 
 def _strata(kinds: list[tuple[str, int, str]]) -> Results:
-    (like,) = Campaign(QUICKSTART, n=1, **SMALL).run()
+    (like,) = Campaign(QUICKSTART, n=1, sites="addmm*1:0").run()
     return Results(
         tuple(
             Row(
@@ -149,9 +158,10 @@ def test_strata_weigh_as_many_faults_as_they_have() -> None:
     assert found.weights == [450, 450, 50, 50]
     changed = next(rate for rate in found.rates() if rate.outcome == "changed")
     assert (changed.count, changed.n, changed.rate) == (3, 4, 0.55)
-    worth = 1000**2 / (2 * 450**2 + 2 * 50**2)  # Kish: (Σ w)² / Σ w²
-    assert changed.worth == pytest.approx(worth)
-    assert (changed.low, changed.high) == pytest.approx(wilson(0.55 * worth, worth))
+    left = (898 / 899, 98 / 99)  # (N - n) / (N - 1): what is not tried yet
+    kish = 1000**2 / (2 * 450**2 * left[0] + 2 * 50**2 * left[1])  # (Σ w)² / Σ w²
+    assert changed.worth == pytest.approx(kish)
+    assert (changed.low, changed.high) == pytest.approx(wilson(0.55 * kish, kish))
     contrast = next(c for c in found.compare(found) if c.outcome == "changed")
     assert (contrast.mine, contrast.difference) == (0.55, 0)
     shares = {bar.name: bar.x[0] for bar in Pictures(found).outcomes("all").data}
@@ -162,9 +172,9 @@ def test_equal_weights_are_none() -> None:
     """Rates and intervals of rows that stand for as many faults each are the plain ones."""
     outcomes = ["changed", "changed", "masked_exact"]
     plain = rates(["all"] * 3, outcomes, OUTCOMES)
-    assert rates(["all"] * 3, outcomes, OUTCOMES, weights=[7.0] * 3) == plain
-    assert effective([2.0] * 5) == 5
-    assert effective([]) == 0
+    assert rates(["all"] * 3, outcomes, OUTCOMES, draws=[Drawn(7.0)] * 3) == plain
+    assert worth([True] * 5, [Drawn(2.0)] * 5) == least_worth([Drawn(2.0)] * 5) == 5
+    assert worth([], []) == least_worth([]) == 0
 
 
 def test_a_stratified_campaign_estimates_what_a_census_finds() -> None:
@@ -202,7 +212,9 @@ def test_faults_that_draw_are_tried_as_often_as_is_asked() -> None:
     assert len({job.fault.seed for job in campaign.jobs}) == 10
     said = str(campaign.dry_run(tried=1))
     assert "exact" not in said
-    assert math.isclose(campaign.dry_run(tried=1).worth, 10)
+    assert "They are of 4 drawn elements; of all elements a rate" in said
+    worst = 10**2 / (3**2 + 3**2 + 2**2 + 2**2)  # if all values of an element end alike
+    assert math.isclose(campaign.dry_run(tried=1).worth, worst)
 
 
 def test_n_beyond_what_there_is_is_told(caplog: pytest.LogCaptureFixture) -> None:
@@ -249,3 +261,138 @@ def test_a_worker_takes_the_settings_of_each_run() -> None:
             assert bench.settings == given
     finally:
         worker._benches.clear()
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"lr": 1e-9}, r"optimizer SGD\(lr=0\.1, .*, and here it is SGD\(lr=1e-09, "),
+        (
+            {"scale": 1.0005},
+            r"a golden loss of [\d.]+, and here it is [\d.]+: model or data changed",
+        ),
+        ({"detectors": {"loss_spike": {"factor": 1.5}}}, r"detectors all, and here it is {'loss_s"),
+    ],
+)
+def test_a_training_that_changed_is_no_more_the_same(
+    changed: dict[str, Any], said: str, tmp_path: Path
+) -> None:
+    """A learning rate, weights by 0.05 %, a detector: what the first step's loss need not tell."""
+
+    def make(lr: float = 0.1, scale: float = 1.0, detectors: Any = None) -> Session:
+        made = sessions.small(lambda model, data: model(data).square().sum())
+        optimizer = torch.optim.SGD(made.model.parameters(), lr=lr)
+        with torch.no_grad():
+            for parameter in made.model.parameters():
+                parameter.mul_(scale)
+        data = torch.ones(5, 4)
+
+        def step() -> torch.Tensor:
+            optimizer.zero_grad()
+            loss: torch.Tensor = made.model(data).square().sum()
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        return Session(step, model=made.model, optimizer=optimizer, detectors=detectors)
+
+    journal = tmp_path / "j.jsonl"
+    how: dict[str, Any] = {"full": "detectors" in changed}
+
+    def go_on(n: int, **given: Any) -> None:
+        def make_session() -> Session:
+            return make(**given)
+
+        Campaign(make_session, n=n, **how).run(journal=journal)
+
+    go_on(2)
+    go_on(3)
+    with pytest.raises(JournalError, match=said):
+        go_on(4, **changed)
+
+
+def test_rounding_is_let_through_as_far_as_machines_round_alike() -> None:
+    """A norm that is 1e-4 apart is another training here, and rounding on another machine."""
+    campaign = Campaign(QUICKSTART, n=1, **SMALL)
+    (row,) = campaign.run()
+    here = campaign.bench.environment
+    norm = here["gradient_norm"]
+    assert norm is not None
+    far = here | {"gradient_norm": norm * (1 + 1e-4)}
+    with pytest.raises(JournalError, match="a golden gradient norm of"):
+        check_resumed("j", {1: replace(row, environment=far)}, campaign.jobs, here)
+    elsewhere = replace(row, environment=far | {"machine": "another"})
+    check_resumed("j", {1: elsewhere}, campaign.jobs, here)
+    known = ("optimizer", "gradient_norm", "update_norm", "parameter_norm")
+    old = {name: value for name, value in here.items() if name not in known}
+    check_resumed("j", {1: replace(row, environment=old)}, campaign.jobs, here)
+
+
+def test_a_stop_that_was_not_reached_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    """20 injections never give an interval 1 % wide."""
+    with caplog.at_level(logging.WARNING):
+        made = Campaign(QUICKSTART, n=20, sites="relu").run(stop=0.01)
+    said = f"after 20 injections the widest interval is {made.width():.3g} wide, not 0.01: raise n"
+    assert said in caplog.text
+
+
+def test_a_row_says_what_it_is_part_of(tmp_path: Path) -> None:
+    """Version, population, strategy, faults and timeout; and how many were planned."""
+    journal = tmp_path / "j.jsonl"
+    how: dict[str, Any] = {"strategy": "exhaustive", "timeout": 7.0, **SMALL}
+    made: list[int] = []
+    part = Campaign(QUICKSTART, **how).run(
+        journal=journal, chunk=10, cancel=lambda: bool(made), on_progress=lambda _: made.append(1)
+    )
+    assert repr(part).startswith("<Results of 10 of 128 injections: ")
+    found = Results.load(journal)
+    assert (len(found), found.planned) == (10, 128)
+    said = found.rows[0].campaign
+    told = {
+        name: said[name] for name in ("population", "strategy", "faults", "timeout", "elements")
+    }
+    assert told == {
+        "population": 128,
+        "strategy": "exhaustive",
+        "faults": ["bitflip"],
+        "timeout": 7.0,
+        "elements": 4,
+    }
+    assert facts(found)[0].startswith("10 of 128 injections on tests.campaign.sessions:quickstart")
+    assert facts(found)[1].startswith("Chosen from 128 possible faults (bitflip): exhaustive, by")
+
+
+def test_an_injection_has_the_time_of_its_campaign_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """77 s in the journal; 60 s where an older one does not say; and what is asked for."""
+    given: list[float] = []
+
+    def bench(settings: worker.Settings) -> worker.Bench:
+        given.append(settings.timeout)
+        return worker.Bench(settings)
+
+    (row,) = Campaign(QUICKSTART, n=1, timeout=77, **SMALL).run()
+    monkeypatch.setattr(again, "Bench", bench)
+    assert again.again(row)[1] == []
+    old = {name: value for name, value in row.campaign.items() if name != "timeout"}
+    again.again(replace(row, campaign=old))
+    again.again(row, timeout=5)
+    assert given == [77, 60, 5]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"strata": "phase"}, "strata is for strategy='stratified', not 'random'; give that, or"),
+        ({"strata": {"conv1": 3}}, "strata is for strategy='stratified', not 'random'"),
+        ({"faults": ["bitflip", "bitflip"]}, "faults has bitflip twice"),
+        ({"faults": [("scale", {"factor": 2})] * 2}, r"faults has scale\(factor=2\) twice"),
+    ],
+)
+def test_what_would_count_otherwise_than_it_reads_is_refused(
+    given: dict[str, Any], said: str
+) -> None:
+    """Strata of what is not divided, and a fault that would count twice."""
+    with pytest.raises(CampaignError, match=said):
+        Campaign(QUICKSTART, **given)

@@ -41,7 +41,9 @@ def test_a_site_is_swept_from_its_card(shown: Open, session: Session) -> None:
         told = page.locator(".fi-sweep .fi-note")
         told.filter(has_text="64 injections of 64 possible faults").wait_for(timeout=60_000)
         assert "s in one process" in told.inner_text()
-        assert "the intervals that are shown are for more faults" in told.inner_text()
+        # bits of 2 elements are worth 2 draws at worst: 1.96 √(0.25 / 2) = 0.6930
+        assert "All are of 2 drawn elements, so the rates among them are exact" in told.inner_text()
+        assert "of all elements a rate will be known to within ± 69.30% at" in told.inner_text()
         page.get_by_role("button", name="Start sweep").click()
         _state(page, "done")
         cells = page.locator("table[aria-label='rates of the outcomes'] tbody tr").all()

@@ -6,12 +6,14 @@
     losses(columns)                loss curves, fanned by outcome
 
 ``columns`` holds one array per column and one item per injection (`Results.columns`).
-*Harm* is every outcome but the masked ones and *inactive*; *not injected* is left out.
+*Harm* is every outcome but the masked ones and *inactive*; *not injected* is left out. Shares and
+quantiles are weighted, as rates are; counts are what was counted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
@@ -31,7 +33,7 @@ from fi_notebook.report.figures.look import (
 )
 from fi_notebook.report.palette import OUTCOME_COLOURS, PHASES
 
-__all__ = ["heat_map", "losses", "outcomes", "timeline"]
+__all__ = ["heat_map", "losses", "outcomes", "quantiles", "timeline"]
 
 Columns = Mapping[str, np.ndarray]
 
@@ -54,14 +56,15 @@ def heat_map(columns: Columns, *, dark: bool = False) -> go.Figure:
     if not kept.any():
         return message("Harm by layer and bit", "no injection flips a single bit", dark=dark)
     layers = list(dict.fromkeys(columns["layer"][kept][np.argsort(columns["order"][kept])]))
-    bits = np.arange(columns["bit"][kept].max() + 1)
-    shape = (len(layers), len(bits))
-    made, harm = np.zeros(shape), np.zeros(shape)
-    rows = np.asarray([layers.index(layer) for layer in columns["layer"][kept]])
-    np.add.at(made, (rows, columns["bit"][kept]), 1)
-    np.add.at(harm, (rows, columns["bit"][kept]), _harm(columns)[kept])
+    bits, at = _bits(columns, kept)
+    cells = ([layers.index(layer) for layer in columns["layer"][kept]], at)
+    harmed, weights = _harm(columns)[kept], _weights(columns)[kept]
+    made, harm, whole, part = (
+        _summed(each, cells, (len(layers), len(bits)))
+        for each in (np.ones(len(at)), harmed, weights, harmed * weights)
+    )
     with np.errstate(invalid="ignore"):
-        share = harm / made
+        share = part / whole
     figure = go.Figure()
     for mine, opacity in ((made >= _FEW, 1.0), (made < _FEW, 0.5)):
         figure.add_heatmap(
@@ -71,7 +74,7 @@ def heat_map(columns: Columns, *, dark: bool = False) -> go.Figure:
             y=[short(layer) for layer in layers],
             customdata=np.stack([harm, made], axis=-1),
             hovertemplate=(
-                "%{y}, bit %{x}<br>%{customdata[0]:.0f} of %{customdata[1]:.0f} do harm"
+                "%{y}, bit %{x}<br>%{z:.0%}: %{customdata[0]:.0f} of %{customdata[1]:.0f} do harm"
                 "<extra></extra>"
             ),
             hoverongaps=False,
@@ -96,18 +99,39 @@ def heat_map(columns: Columns, *, dark: bool = False) -> go.Figure:
     return figure
 
 
+def _bits(columns: Columns, kept: np.ndarray) -> tuple[list[Any], list[int]]:
+    """Every bit there is, and which one each injection flips; of several formats each its own."""
+    bits, dtypes = columns["bit"][kept].tolist(), columns["dtype"][kept].tolist()
+    most = dict.fromkeys(sorted(set(dtypes)), -1)
+    for bit, dtype in zip(bits, dtypes, strict=True):
+        most[dtype] = max(most[dtype], bit)
+    if len(most) == 1:
+        return list(range(max(bits) + 1)), bits
+    names = [f"{dtype}:{bit}" for dtype, last in most.items() for bit in range(last + 1)]
+    known = {name: at for at, name in enumerate(names)}
+    return names, [known[f"{dtype}:{bit}"] for bit, dtype in zip(bits, dtypes, strict=True)]
+
+
+def _summed(
+    values: np.ndarray, cells: tuple[list[int], list[int]], shape: tuple[int, int]
+) -> np.ndarray:
+    """What is in each cell, together."""
+    found = np.zeros(shape)
+    np.add.at(found, cells, values)
+    return found
+
+
 def outcomes(columns: Columns, by: str = "layer", *, dark: bool = False) -> go.Figure:
     """The shares of the outcomes in each group, as stacked bars."""
     kept = _injected(columns)
     if not kept.any():
         return message("Outcomes", "nothing was injected", dark=dark)
-    order = np.argsort(columns["order"][kept], kind="stable")
-    groups = list(dict.fromkeys(columns[by][kept][order]))
-    if columns[by].dtype.kind in "iu":
-        groups.sort()
-    counts = [int((columns[by][kept] == group).sum()) for group in groups]
-    weights = columns.get("weight", np.ones(len(kept)))
-    worth = [float(weights[kept & (columns[by] == group)].sum()) for group in groups]
+    order = np.argsort(columns["bit" if by == "bit" else "order"][kept], kind="stable")
+    names_of = columns["bit_name" if by == "bit" else by]
+    groups = list(dict.fromkeys(names_of[kept][order]))
+    counts = [int((names_of[kept] == group).sum()) for group in groups]
+    weights = _weights(columns)
+    worth = [float(weights[kept & (names_of == group)].sum()) for group in groups]
     names = [f"{short(str(g))} ({count})" for g, count in zip(groups, counts, strict=True)]
     figure = go.Figure()
     for name in OUTCOMES:
@@ -115,7 +139,7 @@ def outcomes(columns: Columns, by: str = "layer", *, dark: bool = False) -> go.F
         if not mine.any():
             continue
         shares = [
-            float(weights[mine & (columns[by] == group)].sum()) / whole
+            float(weights[mine & (names_of == group)].sum()) / whole
             for group, whole in zip(groups, worth, strict=True)
         ]
         figure.add_bar(
@@ -150,10 +174,10 @@ def timeline(columns: Columns, *, dark: bool = False) -> go.Figure:
     kept = _injected(columns)
     if not kept.any():
         return message("Harm along the step", "nothing was injected", dark=dark)
-    harm = _harm(columns)
+    harm, weights = _harm(columns)[kept], _weights(columns)[kept]
     places, inverse = np.unique(columns["order"][kept], return_inverse=True)
-    made = np.bincount(inverse)
-    share = np.bincount(inverse, weights=harm[kept]) / made
+    made, harmed = np.bincount(inverse), np.bincount(inverse, weights=harm)
+    share = np.bincount(inverse, weights=harm * weights) / np.bincount(inverse, weights=weights)
     first = [int(np.flatnonzero(kept & (columns["order"] == place))[0]) for place in places]
     texts = [
         f"{short(columns['site'][row])}<br>{plain(columns['phase'][row])}, "
@@ -169,9 +193,12 @@ def timeline(columns: Columns, *, dark: bool = False) -> go.Figure:
             name=plain(phase),
             marker={"color": PHASES.get(phase, GOLDEN)},
             text=[texts[n] for n in np.flatnonzero(mine)],
-            customdata=made[mine],
+            customdata=np.stack([harmed, made], axis=-1)[mine],
             textposition="none",
-            hovertemplate="%{text}<br>%{y:.0%} of %{customdata} do harm<extra></extra>",
+            hovertemplate=(
+                "%{text}<br>%{y:.0%}: %{customdata[0]:.0f} of %{customdata[1]:.0f} do harm"
+                "<extra></extra>"
+            ),
         )
     set_title(
         figure,
@@ -188,17 +215,15 @@ def timeline(columns: Columns, *, dark: bool = False) -> go.Figure:
 def losses(columns: Columns, *, dark: bool = False) -> go.Figure:
     """The loss over the replayed steps: middle and spread of each outcome."""
     kept = _injected(columns)
-    curves = {
-        name: [c for c in columns["losses"][kept & (columns["outcome"] == name)] if len(c) > 1]
-        for name in OUTCOMES
-    }
-    if not any(curves.values()):
+    long = np.asarray([len(curve) > 1 for curve in columns["losses"]], dtype=bool)
+    curves = {name: kept & long & (columns["outcome"] == name) for name in OUTCOMES}
+    if not any(mine.any() for mine in curves.values()):
         text = "one step was replayed; replay several to see where the loss goes"
         return message("Losses by outcome", text, dark=dark)
     figure = go.Figure()
     for name, mine in curves.items():
-        if mine:
-            _fan(figure, name, mine)
+        if mine.any():
+            _fan(figure, name, list(columns["losses"][mine]), _weights(columns)[mine])
     set_title(
         figure,
         "Losses by outcome",
@@ -211,16 +236,13 @@ def losses(columns: Columns, *, dark: bool = False) -> go.Figure:
     return figure
 
 
-def _fan(figure: go.Figure, name: str, curves: list[np.ndarray]) -> None:
+def _fan(figure: go.Figure, name: str, curves: list[np.ndarray], weights: np.ndarray) -> None:
     """The middle of some curves, and a band around it."""
     table = np.full((len(curves), max(map(len, curves))), np.nan)
     for row, curve in enumerate(curves):
         table[row, : len(curve)] = np.where(np.isfinite(curve), curve, np.nan)
     steps = np.arange(table.shape[1])
-    known = np.isfinite(table).any(axis=0)
-    spread = np.full((3, len(steps)), np.nan)
-    if known.any():
-        spread[:, known] = np.nanquantile(table[:, known], (0.1, 0.5, 0.9), axis=0)
+    spread = np.stack([quantiles(column, weights, (0.1, 0.5, 0.9)) for column in table.T], axis=1)
     colour = OUTCOME_COLOURS.get(name, GOLDEN)
     band = {"mode": "lines", "line": {"width": 0, "color": colour}, "hoverinfo": "skip"}
     figure.add_scatter(x=steps, y=spread[0], showlegend=False, legendgroup=name, **band)
@@ -244,6 +266,27 @@ def _fan(figure: go.Figure, name: str, curves: list[np.ndarray]) -> None:
     )
 
 
+def quantiles(values: np.ndarray, weights: np.ndarray, at: Sequence[float]) -> np.ndarray:
+    """Quantiles of values that stand for unlike numbers of faults; NaN is left out.
+
+    Args:
+        values: The values.
+        weights: For how many each stands; where all weigh the same, they are numpy's.
+        at: Which quantiles, from 0 to 1.
+
+    Returns:
+        The quantiles; NaN where no value is known.
+    """
+    known = ~np.isnan(values)
+    if not known.any():
+        return np.full(len(at), np.nan)
+    order = np.argsort(values[known], kind="stable")
+    mine, heavy = values[known][order], weights[known][order]
+    places = np.concatenate([[0.0], np.cumsum((heavy[1:] + heavy[:-1]) / 2)])
+    found: np.ndarray = np.interp(np.asarray(at) * places[-1], places, mine)
+    return found
+
+
 def _faint(colour: str) -> str:
     """A colour that others show through."""
     red, green, blue = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
@@ -252,6 +295,12 @@ def _faint(colour: str) -> str:
 
 def _injected(columns: Columns) -> np.ndarray:
     return np.asarray(columns["outcome"] != "not_injected", dtype=bool)
+
+
+def _weights(columns: Columns) -> np.ndarray:
+    """For how many faults each injection stands."""
+    weights: np.ndarray = columns.get("weight", np.ones(len(columns["outcome"])))
+    return weights
 
 
 def _harm(columns: Columns) -> np.ndarray:
