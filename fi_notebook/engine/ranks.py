@@ -249,7 +249,7 @@ class RankStriker:
         their calls differently, and what some of them alone make ends never.
         """
         given = named_arguments(call.func, call.args, call.kwargs)
-        why = self._unanswerable(aim, call, given, result)
+        why = _unanswerable(aim, call, given, result)
         number = None if why else self._agreed(call, given, chosen=chosen)
         if number is not None:
             self._reduce_otherwise(aim, call, given, result, number)
@@ -259,21 +259,6 @@ class RankStriker:
                 "its group: ranks that make other calls count otherwise; choose the call by "
                 "module, phase or line instead of its number"
             )
-
-    def _unanswerable(self, aim: Aim, call: Call, given: dict[str, Any], result: Any) -> str:
-        """Why ranks cannot be asked for another reduction; ``""`` where they can."""
-        if not reduction(given):
-            return f"{call.op} does not reduce"
-        if not may_wait(call.op):
-            return f"{call.op}*{call.number} is in a coalescing group"
-        if _joins(self._striker.watch.table.model):
-            return (
-                "the model is in a Join, where ranks run out of inputs one by one: their steps "
-                "part, and they cannot ask each other"
-            )
-        unfit, model = _unreadable(call, result), aim.fault.model
-        at = f"at {call.op}*{call.number}"
-        return unfit and f"{at}: {model} cannot strike this tensor: {unfit}"
 
     def _agreed(self, call: Call, given: dict[str, Any], *, chosen: bool) -> int | None:
         """The number that all ranks draw by, where all of them mean this call."""
@@ -353,6 +338,22 @@ def gives(aim: Aim, call: Call) -> bool:
     return (
         aim.of_ranks or aim.fault.scope == CONTRIBUTION or (what.point_to_point and not what.gets)
     )
+
+
+def _unanswerable(aim: Aim, call: Call, given: dict[str, Any], result: Any) -> str:
+    """Why ranks cannot be asked for another reduction; ``""`` where they can."""
+    if not reduction(given):
+        return f"{call.op} does not reduce"
+    if not may_wait(call.op):
+        return f"{call.op}*{call.number} is in a coalescing group"
+    if _joins(aim.watch.table.model):
+        return (
+            "the model is in a Join, where ranks run out of inputs one by one: their steps "
+            "part, and they cannot ask each other"
+        )
+    unfit, model = _unreadable(call, result), aim.fault.model
+    at = f"at {call.op}*{call.number}"
+    return unfit and f"{at}: {model} cannot strike this tensor: {unfit}"
 
 
 def _joins(model: nn.Module) -> bool:

@@ -174,7 +174,7 @@ class Recorder:
             self._mask(call, made, range(first, len(self._sites)))
         self._note_writes(call, fixed, made, first, seen)
         if fixed.draws:
-            self._note_draw(call)
+            self.draws.append(_draw(call))
         self._calls.append(
             (
                 fixed.op,
@@ -279,10 +279,6 @@ class Recorder:
             if not done:  # after an update or an accumulation views of before are done with
                 self._unsafe.update(self._views.get(tensor) or ())
 
-    def _note_draw(self, call: Call) -> None:
-        state = hashlib.sha256(array_over(torch.get_rng_state()).tobytes()).hexdigest()[:16]
-        self.draws.append((f"{call.op}*{call.number}", state))
-
     def trace(
         self,
         info: Mapping[str, Any],
@@ -378,6 +374,12 @@ def _flags(call: Call, made: list[Output]) -> int:
         if output.kind != FUNCTIONAL:
             flags |= _IN_PLACE if output.kind == IN_PLACE else _VIEW
     return flags
+
+
+def _draw(call: Call) -> tuple[str, str]:
+    """A call that may have drawn, and a digest of the generator after it."""
+    state = hashlib.sha256(array_over(torch.get_rng_state()).tobytes()).hexdigest()[:16]
+    return f"{call.op}*{call.number}", state
 
 
 def _columns(
