@@ -69,23 +69,25 @@ def _shares(columns: Columns, by: str) -> str:
 
 
 def _harm(columns: Columns) -> str:
-    """For each bit, how many of its injections did harm."""
+    """For each bit, how many of its injections did harm; bits of several formats apart."""
     harmless = np.isin(columns["outcome"].astype(str), HARMLESS)
+    order = np.lexsort((-columns["bit"], columns["dtype"]))
     lines = []
-    for bit in np.unique(columns["bit"][columns["bit"] >= 0]).tolist()[::-1]:
-        mine = columns["bit"] == bit
+    for name in dict.fromkeys(columns["bit_name"][order][columns["bit"][order] >= 0].tolist()):
+        mine = columns["bit_name"] == name
         made = counted(int(mine.sum()), "injection")
-        lines.append(f"bit {bit}: {int((mine & ~harmless).sum())} of {made}")
+        lines.append(f"bit {name}: {int((mine & ~harmless).sum())} of {made}")
     return "\n".join(lines) or "no injection flips a single bit"
 
 
 def _losses(columns: Columns) -> str:
     """For each outcome the median of the last loss."""
+    last = np.asarray([curve[-1] if len(curve) else np.nan for curve in columns["losses"]])
+    known, weights = np.asarray([len(curve) > 0 for curve in columns["losses"]]), columns["weight"]
     lines = []
-    for name in dict.fromkeys(columns["outcome"].tolist()):
-        mine = columns["losses"][columns["outcome"] == name]
-        last = np.asarray([curve[-1] for curve in mine if len(curve)], dtype=float)
-        if len(last):
-            middle = np.median(last[np.isfinite(last)]) if np.isfinite(last).any() else np.nan
-            lines.append([spoken(name), str(len(last)), f"{middle:.4g}"])
+    for name in dict.fromkeys(columns["outcome"][known].tolist()):
+        mine = known & (columns["outcome"] == name)
+        finite = np.where(np.isfinite(last[mine]), last[mine], np.nan)
+        (middle,) = campaign.quantiles(finite, weights[mine], (0.5,))
+        lines.append([spoken(name), str(int(mine.sum())), f"{middle:.4g}"])
     return table(["outcome", "injections", "median of the last loss"], lines, right=(1, 2))

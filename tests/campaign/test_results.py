@@ -11,6 +11,7 @@ from fi_notebook.campaign import Results, Row
 from fi_notebook.campaign.pictures import Pictures
 from fi_notebook.campaign.statistics import wilson
 from fi_notebook.core.run import OUTCOMES
+from fi_notebook.report.campaign_figures import campaign_figures
 from tests.campaign.test_journal import ROW
 
 
@@ -74,11 +75,17 @@ def test_bits_are_in_order_and_of_one_format() -> None:
     )
     harm = {rate.group: rate.rate for rate in two.rates("bit", of="harm")}
     assert list(harm.items()) == [("bfloat16:14", 1.0), ("float32:2", 0.0), ("float32:14", 0.0)]
-    heat = Pictures(two).heat_map().data[0]
+    _, heat = Pictures(two).heat_map().data  # the pale cells, of fewer than 5 injections
     names = [f"bfloat16:{n}" for n in range(15)] + [f"float32:{n}" for n in range(15)]
     assert list(heat.x) == names
     assert heat.z[0][14] == 1.0
     assert heat.z[0][29] == 0.0
+    _, texts = campaign_figures(two.columns())
+    assert texts["harm"].splitlines() == [
+        "bit bfloat16:14: 1 of 1 injection",
+        "bit float32:14: 0 of 1 injection",
+        "bit float32:2: 0 of 1 injection",
+    ]
 
 
 def test_a_model_with_two_parameters_is_two_faults() -> None:
