@@ -235,9 +235,9 @@ class Results:
         self,
         by: str = "all",
         confidence: float = CONFIDENCE,
-        of: str | Iterable[str] | None = EVERY,
+        of: str | Iterable[str] | None = None,
     ) -> pd.DataFrame:
-        """`rates` as a table; of every outcome, if not said otherwise.
+        """`rates` as a table.
 
         Raises:
             ModuleNotFoundError: pandas is not installed.

@@ -44,14 +44,14 @@ def test_several_outcomes_have_one_rate_together() -> None:
 
 
 def test_an_outcome_that_never_came_has_an_upper_end() -> None:
-    """0 of 100: [0, 0.0370]; in tables if not said otherwise, in `rates` where it is asked for."""
+    """0 of 100: [0, 0.0370], where every outcome is asked for."""
     found = _rows([("changed", "float32", 3)] * 100)
     assert [rate.outcome for rate in found.rates()] == ["changed"]
     assert [rate.outcome for rate in found.rates(of="every")] == list(OUTCOMES)
     (crash,) = found.rates(of="crash")
     assert (crash.count, crash.low) == (0, 0.0)
     assert crash.high == pytest.approx(0.0370, abs=5e-5)
-    table = found.rates_to_pandas().set_index("outcome")
+    table = found.rates_to_pandas(of="every").set_index("outcome")
     assert list(table.index) == list(OUTCOMES)
     assert table.loc["crash", "high"] == crash.high
     assert table.loc["changed", "worth"] == 100
