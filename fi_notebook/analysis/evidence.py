@@ -14,7 +14,7 @@ from math import inf, isnan
 from fi_notebook.analysis.course import Course, follow, pairs, relative
 from fi_notebook.analysis.findings import hidden_damage
 from fi_notebook.analysis.nonfinite import golden_words
-from fi_notebook.analysis.tolerance import Tolerance
+from fi_notebook.analysis.tolerance import DEFAULT, Tolerance
 from fi_notebook.analysis.words import several
 from fi_notebook.core.fault import FaultPlan
 from fi_notebook.core.injection import Injection, NotInjected
@@ -26,17 +26,33 @@ __all__ = ["Evidence", "differences", "distances", "step_distances"]
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """Everything that a rule may look at."""
+    """Everything that a rule may look at.
+
+    Attributes:
+        plan: The faults that were armed.
+        injections: Every strike, in order.
+        not_injected: Every fault that never struck, with the reason.
+        comparison: The faulty run against the golden run: calls, loss and gradients of the
+            step `compared`, what the update wrote after the step `updated`.
+        golden: One record per step of the golden run.
+        faulty: One record per step of the faulty run.
+        error: The exception that the faulty run raised, as text, or ``""``.
+        noise: Golden against golden; differences below it do not count.
+        tolerance: What counts as a difference, and the NaN policy.
+        compared_step: Step whose calls were compared; None is the one first struck.
+        updated_step: Step after which parameters, buffers and optimizer state were compared;
+            None is the last that was made.
+    """
 
     plan: FaultPlan
-    injections: tuple[Injection, ...]
-    not_injected: tuple[NotInjected, ...]
+    injections: Sequence[Injection]
+    not_injected: Sequence[NotInjected]
     comparison: Comparison
-    golden: tuple[StepRecord, ...]
-    faulty: tuple[StepRecord, ...]
-    error: str
-    noise: Comparison | None
-    tolerance: Tolerance
+    golden: Sequence[StepRecord]
+    faulty: Sequence[StepRecord]
+    error: str = ""
+    noise: Comparison | None = None
+    tolerance: Tolerance = DEFAULT
     compared_step: int | None = None
     updated_step: int | None = None
 

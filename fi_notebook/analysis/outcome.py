@@ -24,66 +24,25 @@ from fi_notebook.analysis.evidence import Evidence, differences, distances, step
 from fi_notebook.analysis.mechanisms import RESIDUE, growth_words
 from fi_notebook.analysis.nonfinite import first_nonfinite
 from fi_notebook.analysis.outcome_course import COURSE_RULES
-from fi_notebook.analysis.tolerance import DEFAULT, Tolerance
 from fi_notebook.analysis.updates import gradients_used, has_update, update_differs
 from fi_notebook.analysis.words import four_digits, how_far, limited, several, told_apart
-from fi_notebook.core.fault import FaultPlan
-from fi_notebook.core.injection import NO_ELEMENT, Injection, NotInjected
-from fi_notebook.core.run import NO_LOSS, RESULT, Comparison, Difference, Outcome, StepRecord
+from fi_notebook.core.injection import NO_ELEMENT
+from fi_notebook.core.run import NO_LOSS, RESULT, Comparison, Difference, Outcome
 from fi_notebook.core.words import agreed, among, counted
 
 __all__ = ["judge"]
 
 
-def judge(
-    plan: FaultPlan,
-    injections: Sequence[Injection],
-    not_injected: Sequence[NotInjected],
-    comparison: Comparison,
-    golden_steps: Sequence[StepRecord],
-    faulty_steps: Sequence[StepRecord],
-    error: str = "",
-    noise: Comparison | None = None,
-    *,
-    tolerance: Tolerance = DEFAULT,
-    detected_by: Sequence[str] = (),
-    compared: int | None = None,
-    updated: int | None = None,
-) -> Outcome:
-    """Name what the plan as a whole did.
+def judge(evidence: Evidence, detected_by: Sequence[str] = ()) -> Outcome:
+    """Name what a plan as a whole did.
 
     Args:
-        plan: The faults that were armed.
-        injections: Every strike, in order.
-        not_injected: Every fault that never struck, with the reason.
-        comparison: The faulty run against the golden run: calls, loss and gradients of
-            the step ``compared``, what the update wrote after the step ``updated``.
-        golden_steps: One record per step of the golden run.
-        faulty_steps: One record per step of the faulty run.
-        error: The exception that the faulty run raised, as text, or "".
-        noise: Golden against golden; differences below it do not count.
-        tolerance: What counts as a difference, and the NaN policy.
+        evidence: The runs, and what was measured between them.
         detected_by: Names of the detectors that would have alarmed.
-        compared: Step whose calls were compared; by default the one first struck.
-        updated: Step after which parameters, buffers and optimizer state were compared;
-            by default the last that was made.
 
     Returns:
         The first outcome that holds, with one plain sentence.
     """
-    evidence = Evidence(
-        plan=plan,
-        injections=tuple(injections),
-        not_injected=tuple(not_injected),
-        comparison=comparison,
-        golden=tuple(golden_steps),
-        faulty=tuple(faulty_steps),
-        error=error,
-        noise=noise,
-        tolerance=tolerance,
-        compared_step=compared,
-        updated_step=updated,
-    )
     outcomes = (rule(evidence) for rule in _RULES)
     first = next((outcome for outcome in outcomes if outcome is not None), None)
     return replace(first or _changed(evidence), detected_by=tuple(detected_by))

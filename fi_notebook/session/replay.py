@@ -15,6 +15,7 @@ from itertools import zip_longest
 from typing import Any
 
 from fi_notebook.analysis.detectors import detect
+from fi_notebook.analysis.evidence import Evidence
 from fi_notebook.analysis.findings import findings
 from fi_notebook.analysis.outcome import judge
 from fi_notebook.analysis.tolerance import DEFAULT, Tolerance
@@ -96,20 +97,20 @@ class Replay:
         detections = detect(
             comparison, golden.records, faulty.records, step=focus, detectors=self.detectors
         )
-        outcome = judge(
-            self.plan,
-            injections,
-            not_injected,
-            comparison,
-            golden.records,
-            faulty.records,
-            faulty.error,
-            noise,
+        evidence = Evidence(
+            plan=self.plan,
+            injections=injections,
+            not_injected=not_injected,
+            comparison=comparison,
+            golden=golden.records,
+            faulty=faulty.records,
+            error=faulty.error,
+            noise=noise,
             tolerance=self.tolerance,
-            detected_by=[found.name for found in detections if found.caught],
-            compared=focus,
-            updated=max(len(faulty.records) - 1, 0),
+            compared_step=focus,
+            updated_step=max(len(faulty.records) - 1, 0),
         )
+        outcome = judge(evidence, [found.name for found in detections if found.caught])
         run = Run(
             plan=self.plan,
             injections=injections,

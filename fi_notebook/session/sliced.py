@@ -24,6 +24,7 @@ import numpy as np
 import torch
 
 from fi_notebook.analysis.course import relative
+from fi_notebook.analysis.evidence import Evidence
 from fi_notebook.analysis.outcome import judge
 from fi_notebook.analysis.tolerance import Tolerance
 from fi_notebook.core.fault import Fault, FaultPlan
@@ -164,8 +165,7 @@ class Slices:
     def _unseen(self, found: Sliced, step: int) -> Outcome | None:
         """The outcome where nothing that is looked at differs; else it must be judged.
 
-        It is what `judge` says then: calls differ and the last one does not, and loss,
-        gradients and update are the golden ones.
+        It is what `judge` says where calls differ, but neither the last one nor what is left.
         """
         rows = found.rows.get(step, [])
         quiet = bool(rows) and rows[-1] < len(self._traces[step]) - 1
@@ -173,11 +173,11 @@ class Slices:
             return None
         injection = found.injection
         site, last = (self._site_text(step, row) for row in (rows[0], rows[-1]))
-        reached = f"of the {counted(found.calls, 'call')} that read it, directly or not,"
         differs = "none differs" if last == site else f"the last that differs is {last}"
         reason = (
-            f"{injection.fault} struck {site} in step {step}; {reached} {differs}, and every later "
-            "call and the whole update are bit-equal to the golden run"
+            f"{injection.fault} struck {site} in step {step}; of the "
+            f"{counted(found.calls, 'call')} that read it, directly or not, {differs}, and every "
+            "later call and the whole update are bit-equal to the golden run"
         )
         return Outcome("masked_exact", reason, step)
 
@@ -194,17 +194,18 @@ class Slices:
         fault: Fault,
         step: int,
     ) -> Outcome:
-        return judge(
-            FaultPlan((fault,)),
-            (found.injection,),
-            (),
-            self._compared(found, ends, step),
-            self.records,
-            records,
+        evidence = Evidence(
+            plan=FaultPlan((fault,)),
+            injections=(found.injection,),
+            not_injected=(),
+            comparison=self._compared(found, ends, step),
+            golden=self.records,
+            faulty=records,
             tolerance=self._tolerance,
-            compared=step,
-            updated=self.steps - 1,
+            compared_step=step,
+            updated_step=self.steps - 1,
         )
+        return judge(evidence)
 
     def _ends(self, found: Sliced) -> dict[tuple[int, str], Ends]:
         """Everything that is left behind and differs, measured."""
@@ -239,10 +240,9 @@ class Slices:
     @cached_property
     def _losses(self) -> list[dict[str, LookKey]]:
         """Under which key the tape has each loss of each step."""
-        kinds = [self._golden[step, "loss"].names for step in range(self.steps)]
         return [
-            {name: LookKey(step, "loss", name) for name in names}
-            for step, names in enumerate(kinds)
+            {name: LookKey(step, "loss", name) for name in self._golden[step, "loss"].names}
+            for step in range(self.steps)
         ]
 
     def _compared(

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from math import inf, nan
 from typing import Any
@@ -9,6 +10,7 @@ import pytest
 
 from fi_notebook.analysis.align import align
 from fi_notebook.analysis.compare import build as put_together
+from fi_notebook.analysis.evidence import Evidence
 from fi_notebook.analysis.outcome import judge
 from fi_notebook.analysis.tolerance import Tolerance
 from fi_notebook.core.fault import FaultPlan
@@ -37,27 +39,32 @@ SAME = (0.0, 0.5, 1.0, 2.0, 0.0, 3.0)  # the values before, and after a fault th
 
 def case(**changes: Any) -> Outcome:
     """Judge a run of one step in which a flip reached the weights, but for the changes."""
+    return judged((), **changes)
+
+
+def judged(detected_by: Sequence[str], **changes: Any) -> Outcome:
+    """The same, where detectors would have alarmed."""
     given: dict[str, Any] = {
         "plan": PLAN,
         "injections": (flipped(),),
         "not_injected": (),
         "comparison": comparison(SPREAD, loss=EQUAL_LOSS, parameters=(MOVED,)),
-        "golden_steps": steps([2.5]),
-        "faulty_steps": steps([2.5]),
+        "golden": steps([2.5]),
+        "faulty": steps([2.5]),
     }
-    return judge(**(given | changes))
+    return judge(Evidence(**(given | changes)), detected_by)
 
 
 def course(losses: list[float], **changes: Any) -> Outcome:
     """Judge a run of several steps beside a golden loss of 2 in each of 8."""
     records = steps(losses, distances=changes.pop("distances", 0.1))
-    return case(golden_steps=GOLDEN, faulty_steps=records, **changes)
+    return case(golden=GOLDEN, faulty=records, **changes)
 
 
 def test_crash_names_step_and_exception() -> None:
     """The faulty run made one of two steps, so it stopped in step 1."""
     error = "Traceback (most recent call last):\n  …\nIndexError: index 9 is out of range"
-    outcome = case(error=error, golden_steps=steps([2.5, 2.4]))
+    outcome = case(error=error, golden=steps([2.5, 2.4]))
     assert outcome == Outcome(
         "crash",
         "the faulty run stopped in step 1 with IndexError: index 9 is out of range, "
@@ -118,7 +125,7 @@ def test_inactive_struck_but_changed_nothing() -> None:
 
 def test_nan_immediate_in_the_struck_step() -> None:
     """The loss is NaN where the golden one is 2.5."""
-    outcome = case(faulty_steps=steps([nan]))
+    outcome = case(faulty=steps([nan]))
     assert outcome == Outcome(
         "nan_immediate",
         "f1 struck relu*2:0 in step 0, and in the same step "
@@ -163,11 +170,11 @@ def test_nan_in_the_last_parameters_is_no_proof_of_an_immediate_one() -> None:
     bad = replace(MOVED, new_nan=3)
     compared = comparison(SPREAD, loss=EQUAL_LOSS, parameters=(bad,))
     faulty = steps([2.0] * 8, norms=[10, 10, 10, nan, nan, nan, nan, nan])
-    outcome = case(golden_steps=GOLDEN, faulty_steps=faulty, comparison=compared)
+    outcome = case(golden=GOLDEN, faulty=faulty, comparison=compared)
     assert (outcome.name, outcome.step) == ("nan_delayed", 3)
-    late = case(golden_steps=GOLDEN, faulty_steps=steps([2.0] * 8), comparison=compared)
+    late = case(golden=GOLDEN, faulty=steps([2.0] * 8), comparison=compared)
     assert (late.name, late.step) == ("nan_delayed", 7)
-    assert case(comparison=compared, updated=0).name == "nan_immediate"
+    assert case(comparison=compared, updated_step=0).name == "nan_immediate"
 
 
 def test_the_nan_policy_is_an_argument() -> None:
@@ -184,7 +191,7 @@ def test_the_nan_policy_is_an_argument() -> None:
 
 def test_a_nan_that_the_golden_run_has_too_is_not_new() -> None:
     """A step whose loss could not be found has NaN in both runs."""
-    assert case(golden_steps=steps([nan]), faulty_steps=steps([nan])).name == "changed"
+    assert case(golden=steps([nan]), faulty=steps([nan])).name == "changed"
 
 
 def test_a_nan_that_the_golden_run_has_earlier_is_not_blamed_on_the_fault() -> None:
@@ -192,12 +199,12 @@ def test_a_nan_that_the_golden_run_has_earlier_is_not_blamed_on_the_fault() -> N
     bad = replace(MOVED, new_nan=3)
     compared = comparison(SPREAD, loss=CHANGED_LOSS, parameters=(bad,))
     golden, faulty = steps([2.0] * 8, norms=[nan] * 8), steps([3.0] * 8, norms=[10] + [nan] * 7)
-    outcome = case(golden_steps=golden, faulty_steps=faulty, comparison=compared)
+    outcome = case(golden=golden, faulty=faulty, comparison=compared)
     assert outcome.name == "slow_degrade"
     assert outcome.reason.endswith(
         "; the golden run itself holds NaN or Inf in step 0 (parameter norm NaN)"
     )
-    both = case(golden_steps=golden, faulty_steps=golden, comparison=compared)
+    both = case(golden=golden, faulty=golden, comparison=compared)
     assert (both.name, both.step) == ("nan_delayed", 7)  # not later, and in more elements
 
 
@@ -206,7 +213,7 @@ def test_that_the_golden_run_is_not_finite_is_said() -> None:
     golden, faulty = steps([2.0]), steps([3.0])
     golden = (replace(golden[0], gradient_norm=nan),)
     compared = comparison(SPREAD, loss=CHANGED_LOSS, gradients=(MOVED,))
-    outcome = case(golden_steps=golden, faulty_steps=faulty, comparison=compared)
+    outcome = case(golden=golden, faulty=faulty, comparison=compared)
     assert outcome.name == "changed"
     assert outcome.reason.endswith(
         "; the golden run itself holds NaN or Inf in step 0 (gradient norm NaN), and the faulty "
@@ -219,7 +226,7 @@ def test_a_step_without_a_loss_holds_no_nan_for_it(loss: Difference) -> None:
     """Its records have NaN where a loss would stand; a result's norm, 2.5 and 3, is finite."""
     none = steps([nan])
     compared = comparison(SPREAD, loss=loss, parameters=(MOVED,))
-    outcome = case(golden_steps=none, faulty_steps=none, comparison=compared)
+    outcome = case(golden=none, faulty=none, comparison=compared)
     assert outcome.name == "changed"
     assert "NaN" not in outcome.reason
 
@@ -356,12 +363,12 @@ def test_a_later_strike_is_masked_exact_only_by_a_measured_distance() -> None:
     same = {
         "comparison": comparison({}),
         "injections": (flipped(1),),
-        "golden_steps": golden,
-        "compared": 0,
+        "golden": golden,
+        "compared_step": 0,
     }
-    assert case(**same, faulty_steps=golden).name == "masked_tolerance"
+    assert case(**same, faulty=golden).name == "masked_tolerance"
     measured = steps([2.5, 2.4], distances=0.0)
-    assert case(**same, faulty_steps=measured).name == "masked_exact"
+    assert case(**same, faulty=measured).name == "masked_exact"
 
 
 def test_masked_exact_is_not_claimed_of_an_update_that_nobody_looked_at() -> None:
@@ -398,7 +405,7 @@ def test_changed_says_what_changed_in_one_step() -> None:
     )
     other = case(
         comparison=comparison(SPREAD, loss=CHANGED_LOSS, parameters=(MOVED,)),
-        faulty_steps=steps([3.0]),
+        faulty=steps([3.0]),
     )
     assert "the loss is 3 instead of 2.5 (relative difference 0.2)" in other.reason
 
@@ -410,7 +417,7 @@ def test_no_distance_to_nan_is_told() -> None:
     loss = Difference("loss", False, 1, 1, new_nan=1, golden=2.5, faulty=nan)
     told = case(
         comparison=comparison(SPREAD, loss=loss, parameters=(gone,)),
-        faulty_steps=steps([nan]),
+        faulty=steps([nan]),
         tolerance=blind,
     )
     assert "the loss is NaN instead of 2.5; " in told.reason
@@ -462,7 +469,7 @@ def test_a_drift_that_evaluate_sees_says_so() -> None:
     ):
         first, _ = steps([2.0, 2.0], metrics={"accuracy": 0.0})
         _, second = steps([2.0, 2.0], distances=0.1, metrics={"accuracy": last})
-        outcome = case(golden_steps=golden, faulty_steps=(first, second))
+        outcome = case(golden=golden, faulty=(first, second))
         assert outcome.name == "silent_drift"
         assert outcome.reason.endswith(said)
 
@@ -482,8 +489,8 @@ def test_metric_degraded_is_seen_by_evaluate_alone() -> None:
     broken = Difference("norm.running_var", False, 1, 3, new_inf=1)
     outcome = case(
         comparison=comparison({"relu*2:0": 0.01}, buffers=(broken,)),
-        golden_steps=steps([2.0, 2.0], metrics={"accuracy": 0.97, "eval loss": 0.1}),
-        faulty_steps=steps([2.0, 2.0], metrics={"accuracy": 0.61, "eval loss": 0.05}),
+        golden=steps([2.0, 2.0], metrics={"accuracy": 0.97, "eval loss": 0.1}),
+        faulty=steps([2.0, 2.0], metrics={"accuracy": 0.61, "eval loss": 0.05}),
     )
     assert (outcome.name, outcome.step) == ("metric_degraded", 1)
     assert outcome.reason.partition("; new NaN or Inf in buffer")[0].endswith(
@@ -510,7 +517,7 @@ def test_hidden_damage_is_named_in_the_outcome() -> None:
 
 def test_detectors_are_a_flag_beside_the_outcome() -> None:
     """The class is the same."""
-    outcome = case(detected_by=["loss spike"])
+    outcome = judged(["loss spike"])
     assert (outcome.name, outcome.detected_by) == ("changed", ("loss spike",))
 
 
@@ -585,7 +592,7 @@ def test_shares_of_the_mean_loss_are_called_that() -> None:
     """
     golden = steps([4.0, 2.0, 1.0, 0.75, 0.75, 0.5, 0.5, 0.5])
     faulty = steps([4.0, 2.0, 1.0, 0.75, 0.75, 0.5, 0.75, 0.75], distances=0.1)
-    outcome = case(golden_steps=golden, faulty_steps=faulty)
+    outcome = case(golden=golden, faulty=faulty)
     assert outcome.name == "slow_degrade"
     assert (
         "exceeds the golden one by 20 % of the mean golden loss (more than 5 % from step 6 on)"
@@ -613,7 +620,7 @@ def test_a_loss_far_away_does_not_look_fine_beside_a_worse_metric() -> None:
     faulty = [
         replace(s, metrics={"accuracy": 0.5}) for s in steps([2.0] * 4 + [1.8] * 4, distances=0.1)
     ]
-    outcome = case(golden_steps=golden, faulty_steps=tuple(faulty))
+    outcome = case(golden=golden, faulty=tuple(faulty))
     assert outcome.name == "metric_degraded"
     assert "the loss has no lasting rise (at most 10 % away), but evaluate gives" in outcome.reason
 
@@ -621,7 +628,7 @@ def test_a_loss_far_away_does_not_look_fine_beside_a_worse_metric() -> None:
 def test_of_several_steps_it_is_said_what_is_of_which() -> None:
     """The loss of the struck step, then the loss and the parameters after the last."""
     golden, faulty = steps([2.5, 2.0, 1.0]), steps([2.5, 2.0, 0.5], distances=0.1)
-    outcome = case(golden_steps=golden, faulty_steps=faulty, compared=0, updated=2)
+    outcome = case(golden=golden, faulty=faulty, compared_step=0, updated_step=2)
     assert outcome.name == "changed"
     assert (
         "this step's loss is bit-equal to the golden one; after step 2 the loss is 0.5 instead of "
