@@ -15,7 +15,6 @@ Stop is heard while a cell runs where ipykernel hears widgets meanwhile (see `fi
 from __future__ import annotations
 
 import json
-import time
 from typing import TYPE_CHECKING, Any
 
 import anywidget
@@ -34,8 +33,6 @@ if TYPE_CHECKING:
     from fi_notebook.campaign.counted import Counted
 
 __all__ = ["CampaignView"]
-
-_SHARE = 10  # what is shown may take a tenth of the time
 
 
 class CampaignView(ShowsItself, anywidget.AnyWidget):
@@ -57,8 +54,8 @@ class CampaignView(ShowsItself, anywidget.AnyWidget):
             campaign: The campaign, before, while or after it runs.
         """
         self._campaign = campaign
-        self._frames = Coalescer(self._send_frame)
-        self._drawings = Coalescer(self._send_pictures)
+        self._frames = Coalescer(self._send_frame, sparing=True)
+        self._drawings = Coalescer(self._send_pictures, sparing=True)
         self.control = ipywidgets.Widget()
         super().__init__(
             _plotly=plotly_source().model_id,
@@ -90,20 +87,16 @@ class CampaignView(ShowsItself, anywidget.AnyWidget):
                 shown.flush()
 
     def _send_frame(self, _updates: Any) -> None:
-        begun = time.perf_counter()
         try:
             self._frame = json.dumps(frame(self._campaign))
         except Exception as error:  # noqa: BLE001 - whatever it is, it is shown
             self._frame = undrawn(self._frame, error)
-        self._frames.interval = max(0.1, _SHARE * (time.perf_counter() - begun))
 
     def _send_pictures(self, _updates: Any) -> None:
-        begun = time.perf_counter()
         try:
             self._pictures = json.dumps(pictures(self._campaign))
         except Exception as error:  # noqa: BLE001 - whatever it is, it is shown
             self._frame = undrawn(self._frame, error)
-        self._drawings.interval = max(0.1, _SHARE * (time.perf_counter() - begun))
 
     def _heard(self, widget: Any, content: object, _buffers: object) -> None:
         """Give a receipt at once, so that the next one is heard too; then stop, if asked."""

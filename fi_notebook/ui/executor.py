@@ -29,6 +29,9 @@ __all__ = ["Coalescer", "Executor"]
 
 _LOG = logging.getLogger("fi_notebook")
 
+_SHARE = 10
+"""A sparing `Coalescer` sends for one part in so many of the time."""
+
 Job = Callable[[], None]
 
 
@@ -142,15 +145,23 @@ class Executor:
 class Coalescer:
     """Sends at most so many updates a second; the latest of each kind wins."""
 
-    def __init__(self, send: Callable[[Mapping[str, Any]], None], interval: float = 0.1) -> None:
+    def __init__(
+        self,
+        send: Callable[[Mapping[str, Any]], None],
+        interval: float = 0.1,
+        *,
+        sparing: bool = False,
+    ) -> None:
         """Keep the sender.
 
         Args:
             send: Called with the pending updates by kind, from any thread.
             interval: Seconds between two calls, at least.
+            sparing: Whether to wait longer where sending takes its time: a tenth of it at most.
         """
         self._send = send
-        self.interval = interval  # may be made longer where sending takes its time
+        self._least = self._interval = interval
+        self._sparing = sparing
         self._pending: dict[str, Any] = {}
         self._last = float("-inf")
         self._timer: threading.Timer | None = None
@@ -160,7 +171,7 @@ class Coalescer:
         """Send an update now, or with the next batch."""
         with self._lock:
             self._pending[kind] = update
-            wait = self._last + self.interval - time.monotonic()
+            wait = self._last + self._interval - time.monotonic()
             if wait <= 0:
                 self.flush()
             elif self._timer is None:
@@ -178,6 +189,9 @@ class Coalescer:
             if pending:
                 self._last = time.monotonic()
                 self._send(pending)
+                if self._sparing:
+                    taken = time.monotonic() - self._last
+                    self._interval = max(self._least, _SHARE * taken)
 
 
 def _in_a_cell() -> bool:

@@ -11,7 +11,6 @@ is not shown; its plan and its runs stay as they are.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Sweep", "arm", "plan", "run"]
 
-_SHARE = 10  # what is shown may take a tenth of the time
 _CHUNK = 10  # injections between two looks at whether Stop was pressed
 _TRIED = 8  # injections that a dry run makes
 
@@ -44,7 +42,7 @@ class Sweep:
         self._explorer = explorer
         self.campaign = campaign
         self._golden = explorer.session.golden  # that of the sweep, should it be traced again
-        self._updates = Coalescer(self._show)
+        self._updates = Coalescer(self._show, sparing=True)
         campaign.subscribe(self._changed)
 
     def messages(self) -> Iterator[Message]:
@@ -62,13 +60,11 @@ class Sweep:
             self._updates.flush()
 
     def _show(self, _updates: Any) -> None:
-        begun = time.perf_counter()
         try:
             for message in self.messages():
                 self._explorer.tell(message)
         except Exception as error:  # noqa: BLE001 - a picture must not break a sweep
             self._explorer.fail(error)
-        self._updates.interval = max(0.1, _SHARE * (time.perf_counter() - begun))
 
 
 def plan(explorer: Explorer, request: Request) -> dict[str, Any]:

@@ -11,7 +11,6 @@ Limits: at most ten frames a second, and as many as take a tenth of the time.
 from __future__ import annotations
 
 import json
-import time
 from typing import TYPE_CHECKING, Any
 
 import anywidget
@@ -45,8 +44,6 @@ __all__ = ["MOST_STEPS", "WatchView"]
 MOST_STEPS = 300
 """Steps that a frame shows at most; the last one is always in."""
 
-_SHARE = 10  # a frame may take a tenth of the time
-
 
 class WatchView(anywidget.AnyWidget):
     """The widget of one watch."""
@@ -69,7 +66,7 @@ class WatchView(anywidget.AnyWidget):
         self._watching = watching
         self._drawn: tuple[Any, ...] = ()
         self._bands: dict[str, Band] = {}
-        self._updates = Coalescer(self._draw)
+        self._updates = Coalescer(self._draw, sparing=True)
         super().__init__(_plotly=plotly_source().model_id, _templates=json.dumps(templates()))
         self._end = watching.subscribe(self._changed)
         self.observe(self._changed, "statistic")
@@ -91,12 +88,10 @@ class WatchView(anywidget.AnyWidget):
 
     def _draw(self, _updates: Any) -> None:
         """Send a frame; an error is shown instead, for it would end in the person's training."""
-        begun = time.perf_counter()
         try:
             self._send_frame()
         except Exception as error:  # noqa: BLE001 - whatever it is, it is shown
             self._frame = undrawn(self._frame, error)
-        self._updates.interval = max(0.1, _SHARE * (time.perf_counter() - begun))
 
     def _send_frame(self) -> None:
         """Send a frame, and before it the figure where that is another one."""

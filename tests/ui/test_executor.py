@@ -149,6 +149,26 @@ class TestCoalescer:
         coalescer.flush()
         assert sent[-1] == {"state": 2, "steps": 3}
 
+    def test_a_sparing_one_sends_for_a_tenth_of_the_time(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Sending takes 3 s, so the next waits until 10 * 3 = 30 s after the first began."""
+        now, sent = [100.0], list[Any]()
+        monkeypatch.setattr("fi_notebook.ui.executor.time.monotonic", lambda: now[0])
+
+        def send(batch: Any) -> None:
+            sent.append(batch)
+            now[0] += 3.0
+
+        coalescer = Coalescer(send, sparing=True)
+        coalescer.put("state", 1)
+        now[0] = 129.0
+        coalescer.put("state", 2)
+        assert sent == [{"state": 1}]
+        now[0] = 130.0
+        coalescer.put("state", 3)
+        assert sent == [{"state": 1}, {"state": 3}]
+
     def test_what_waits_is_sent_by_itself(self) -> None:
         """After the interval the pending update goes without another."""
         arrived = threading.Event()
