@@ -33,10 +33,10 @@ demo: $(STAMPS)/demo
 
 test: install browser $(TSC)
 	OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(BIN)/python -m pytest -m "not soak" \
-	  -n $(PROCESSES) --dist loadgroup --durations 15 $(ARGS)
+	  -n $(PROCESSES) --dist worksteal --durations 15 $(ARGS)
 
 soak: install browser node
-	$(BIN)/python -m pytest -m soak --timeout 3600 $(ARGS)
+	$(BIN)/python -m pytest -m soak --timeout 3600 -o faulthandler_timeout=3700 $(ARGS)
 
 bench: $(STAMPS)/benchmarks
 	for name in $(BENCHMARKS); do echo "── $$name"; $(BIN)/python -m tests.benchmarks.$$name; done

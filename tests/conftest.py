@@ -116,25 +116,15 @@ def chromium() -> Iterator[Browser]:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what needs the browser, and run it last: playwright's event loop stays running.
 
-    Several processes take the tests file by file, and each of the two kinds of pages (JupyterLab's
-    and our own) as a whole.
+    JupyterLab's pages come before our own: of two processes, each mostly meets one kind.
     """
     items.sort(key=_needs_browser)
     for item in items:
         if _needs_browser(item):
             item.add_marker("browser")
-        if config.pluginmanager.hasplugin("xdist"):
-            item.add_marker(pytest.mark.xdist_group(_group(item)))
-
-
-def _group(item: pytest.Item) -> str:
-    """What one process runs by itself."""
-    if not _needs_browser(item):
-        return item.path.as_posix()
-    return "JupyterLab" if item.path.parent.name == "browser" else "pages"
 
 
 def _needs_browser(item: pytest.Item) -> bool:
