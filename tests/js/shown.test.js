@@ -93,6 +93,14 @@ test("what is folded comes back when it is searched or unfolded", () => {
   assert.equal(store.tree().kind.filter((kind) => kind === KIND.site).length, 6);
 });
 
+test("a pattern that is half typed leaves the tree as it was", () => {
+  const store = opened();
+  store.ui.query = "re:(";
+  store.changed("tree");
+  const { total, problem } = store.visible();
+  assert.deepEqual([total, problem], [5, "re:( is no pattern: unterminated group"]);
+});
+
 test("a branch tells only of the sites that the search and the phases leave", () => {
   const store = opened();
   store.run = { effects: [] };

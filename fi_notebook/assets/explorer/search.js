@@ -168,9 +168,19 @@ function checkRepeats(pattern) {
   if (groups[0].free > REPEATS) throw new SyntaxError(`more than ${REPEATS} repeats may take for ever: ${pattern}`);
 }
 
+/** A pattern, or why it is none: engines put the reason last, after the pattern itself.
+ * @param {string} pattern */
+function readPattern(pattern) {
+  try {
+    return new RegExp(pattern, "i");
+  } catch (error) {
+    throw new SyntaxError(`re:${pattern} is no pattern: ${error.message.split(": ").pop().toLowerCase()}`);
+  }
+}
+
 /** @type {MakeTest} */
 function patternTest(trace, pattern) {
-  const wanted = new RegExp(pattern, "i");
+  const wanted = readPattern(pattern);
   checkRepeats(pattern);
   const modules = trace.data.modules;
   const end = performance.now() + PATIENCE_MS;

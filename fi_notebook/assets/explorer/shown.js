@@ -51,14 +51,14 @@ function masked(store) {
   const { trace, ui } = store;
   const terms = parseQuery(ui.query, [...trace.data.flags, ...store.facts().effects]);
   const { phase, flags } = trace.columns;
-  const fold = ui.folded || terms.length ? 0 : 1 << trace.data.flags.indexOf("folded");
   let mask = new Uint8Array(trace.size).fill(1);
   let problem = "";
   try {
     if (terms.length) mask = search(trace, terms, store.facts());
   } catch (error) {
-    problem = error.message;
+    problem = error.message; // the tree stays as it is without a search
   }
+  const fold = ui.folded || (terms.length && !problem) ? 0 : 1 << trace.data.flags.indexOf("folded");
   for (let row = 0; row < trace.size; row += 1) {
     if (flags[row] & fold || ui.hidden.has(phase[row])) mask[row] = 0;
   }
