@@ -45,7 +45,8 @@ __all__ = [
 _LONG = 200
 """Characters of what was given that a message repeats."""
 
-_OURS = str(Path(__file__).parent) + os.sep
+OURS = str(Path(__file__).parent) + os.sep
+"""How the path of each file of this package begins."""
 
 
 class FiError(Exception):
@@ -118,7 +119,7 @@ def _outside(traceback: TracebackType | None) -> TracebackType | None:
     if traceback is None:
         return None
     below = _outside(traceback.tb_next)
-    if traceback.tb_frame.f_code.co_filename.startswith(_OURS):
+    if traceback.tb_frame.f_code.co_filename.startswith(OURS):
         return below
     return TracebackType(below, traceback.tb_frame, traceback.tb_lasti, traceback.tb_lineno)
 

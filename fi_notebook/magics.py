@@ -240,11 +240,10 @@ class Extension(ast.NodeTransformer):
         if self.session is None:
             raise UsageError(f"there is no session yet; {_USAGE}")
         word, _, path = line.strip().partition(" ")
+        if word not in _PLAN_WORDS:
+            raise UsageError(f"%fi_plan cannot {word!r}{did_you_mean(word, _PLAN_WORDS)}")
         try:
             return _PLAN_WORDS[word](self.session, path.strip().strip("\"'"))
-        except KeyError:
-            hint = did_you_mean(word, _PLAN_WORDS)
-            raise UsageError(f"%fi_plan cannot {word!r}{hint}") from None
         except (FiError, OSError) as error:
             raise UsageError(str(error)) from error
 

@@ -1,4 +1,4 @@
-"""The command line: ``fi-notebook demo | lab | trace | run | schema | report | …``.
+"""The command line: ``fi-notebook demo | lab | trace | compare | run | …``.
 
     fi-notebook demo --no-lab              the whole job in the terminal, on real digits
     fi-notebook run injector.json train.py -- --epochs 1
@@ -12,12 +12,21 @@ from __future__ import annotations
 
 import argparse
 import inspect
+import os
 import sys
 from collections.abc import Callable, Sequence
 
 from fi_notebook.cli.campaigns import campaign, campaign_arguments, replay, replay_arguments
 from fi_notebook.cli.common import FAILED, Options, no_arguments
-from fi_notebook.cli.files import report, report_arguments, schema, trace, trace_arguments
+from fi_notebook.cli.files import (
+    compare,
+    compare_arguments,
+    report,
+    report_arguments,
+    schema,
+    trace,
+    trace_arguments,
+)
 from fi_notebook.cli.scripts import is_the_scripts, run, run_arguments
 from fi_notebook.cli.tour import demo, demo_arguments, lab
 from fi_notebook.core.versions import installed
@@ -44,12 +53,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
     options.script_arguments = given[end + 1 :]
     try:
-        return options.run(options) or 0
+        code = options.run(options) or 0
+        sys.stdout.flush()
     except (FiError, ModuleNotFoundError, OSError) as error:
         if is_the_scripts(error):
             raise  # with its traceback
+        if isinstance(error, BrokenPipeError):
+            return _unread()
         print(f"fi-notebook {options.command}: {error}", file=sys.stderr)
         return FAILED
+    return code
+
+
+def _unread() -> int:
+    """End as programs do whose reader, such as ``head``, has seen enough."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nor may Python's exit complain
+    return FAILED
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -82,6 +101,7 @@ COMMANDS: dict[
     "demo": (demo, demo_arguments),
     "lab": (lab, no_arguments),
     "trace": (trace, trace_arguments),
+    "compare": (compare, compare_arguments),
     "run": (run, run_arguments),
     "campaign": (campaign, campaign_arguments),
     "replay": (replay, replay_arguments),

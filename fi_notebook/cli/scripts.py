@@ -29,8 +29,9 @@ def run(options: Options) -> int | None:
     fi-notebook run injector.json -m package.train -- --epochs 1
 
     One line is shown for each strike, and a report at the end; with -v also the calls of
-    the listed steps, with -vv their shapes and source lines. A plan of which no fault can
-    strike the model ends with exit code 1, after the training.
+    the listed steps, with -vv their shapes and source lines. A script that resumes a training
+    is given the number of its first step, --start-step 600, since steps are counted from it.
+    A plan of which no fault can strike the model ends with exit code 1, after the training.
     """
     return follow(options.plan, options)
 
@@ -40,6 +41,19 @@ def run_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("plan", help="injector.json, in either form")
     parser.add_argument("source", type=Path, metavar="script", help="the training script")
     parser.add_argument("-v", "--verbose", action="count", default=0, help="show more; twice: all")
+    parser.add_argument(
+        "--start-step",
+        type=int,
+        metavar="N",
+        default=0,
+        help="number of the first step, where the script resumes a training (%(default)s)",
+    )
+    parser.add_argument(
+        "--micro-batch-per-step",
+        type=int,
+        metavar="N",
+        help="forwards of the model that make a step; all up to an update if left out",
+    )
     script_arguments(parser)
 
 
@@ -90,6 +104,8 @@ def follow(plan: str | dict[str, Any], options: Options) -> int | None:
             model=options.model,
             events=options.events,
             verbosity=_verbosity(loaded, getattr(options, "verbose", 0)),
+            start_step=getattr(options, "start_step", 0),
+            micro_batch_per_step=getattr(options, "micro_batch_per_step", None),
         )
     if len(loaded):
         print(injector.report())

@@ -227,6 +227,8 @@ unless the plan has `log_steps` or `"verbosity": "verbose"`; with `-v` it shows 
 with `-vv` their shapes and source lines. With `-m package.train` in the place of the path either
 runs a module, as `python -m` does. The first module that trains is the model, or what holds it and
 all that its optimizer steps; `--model CLASS` asks for another. What it is, is the first line.
+Steps are counted from the first one that the script makes: one that resumes a training at step 600
+is run with `--start-step 600`. With `--micro-batch-per-step 4` four forwards make a step.
 """
 
 FIRST = """

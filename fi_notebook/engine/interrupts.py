@@ -20,20 +20,20 @@ call it later.
 from __future__ import annotations
 
 import _weakrefset
-import os
 import signal
 import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from fi_notebook.errors import OURS
+
 __all__ = ["Interrupts"]
 
-_NOT_IN = (str(Path(__file__).parent.parent) + os.sep, weakref.__file__, _weakrefset.__file__)
+_NOT_IN = (OURS, weakref.__file__, _weakrefset.__file__)
 """Our own code, and that of Python which runs when an object is gone."""
 
 

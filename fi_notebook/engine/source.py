@@ -27,13 +27,13 @@ from typing import Any
 import torch
 
 from fi_notebook.core.site import Frame
+from fi_notebook.errors import OURS
 
 __all__ = ["SourceStacks", "notebook_name"]
 
 _KEEP, _SKIP, _STOP, _GRADIENT, _ENGINE, _RECOMPUTE = range(6)
 
 _TORCH = str(Path(torch.__file__).parent) + os.sep
-_OURS = str(Path(__file__).parent.parent) + os.sep
 _DEMO = str(Path(__file__).parents[1] / "demo.py")
 """The demonstration stands for a person's own script."""
 _CELL = re.compile(r"In \[(\d+)\]")
@@ -224,7 +224,7 @@ def _judge(code: CodeType) -> int:
     file = code.co_filename
     if file.startswith(_TORCH):
         return _MARKED.get((file[len(_TORCH) :], code.co_name), _SKIP)
-    if file.startswith(_OURS) and file != _DEMO:
+    if file.startswith(OURS) and file != _DEMO:
         return _STOP if code.co_name == _STEP_RUNNER else _SKIP
     if file.startswith(_TERMINAL_CELL):
         return _KEEP

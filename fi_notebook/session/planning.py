@@ -8,6 +8,7 @@ book.undo()
 from __future__ import annotations
 
 import logging
+import sys
 import warnings
 from dataclasses import replace
 from typing import Any
@@ -17,7 +18,7 @@ from torch import nn
 from fi_notebook.core.fault import Fault, FaultPlan, free_ids
 from fi_notebook.core.trace import Trace
 from fi_notebook.engine import arming
-from fi_notebook.errors import FaultWarning, FiError
+from fi_notebook.errors import OURS, FaultWarning, FiError
 from fi_notebook.session.events import Events
 
 __all__ = ["FaultWarning", "PlanBook"]
@@ -95,7 +96,7 @@ class PlanBook:
         """
         plan = FaultPlan.load(source)
         for said in [_checked(fault, model, golden) for fault in plan]:
-            _warn(said, above=3)
+            _warn(said)
         self.put(plan)
         return plan
 
@@ -184,7 +185,10 @@ def _unfit(fault: Fault, model: nn.Module, golden: Trace) -> str:
     return said or f"{fault.id}: {fault.target} is another call now" * moved
 
 
-def _warn(said: str, above: int = 4) -> None:
-    """Warn at the line of the person who called a session, so many calls above this one."""
+def _warn(said: str) -> None:
+    """Warn at the line of the person who called, however many calls of ours lie between."""
     if said:
-        warnings.warn(said, FaultWarning, stacklevel=above + 1)
+        frame, above = sys._getframe(1), 2  # noqa: SLF001 - what `warnings` itself looks at
+        while frame.f_back is not None and frame.f_code.co_filename.startswith(OURS):
+            frame, above = frame.f_back, above + 1
+        warnings.warn(said, FaultWarning, stacklevel=above)

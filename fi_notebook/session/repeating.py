@@ -26,8 +26,9 @@ REPEATABLE = 1e-3
 
 _ADVICE = (
     "Something that it uses is not put back: if a data iterator advanced, make the step take its "
-    "number (def step(i): …) and index the data by it; give schedulers, scalers and generators "
-    "as state=[…], and so an input on which a gradient stays, state=[x]"
+    "number (def step(i): …) and index the data by it; give what else the step changes as "
+    "state=[…]: another model (a teacher, a moving average), schedulers, scalers, generators, "
+    "and so an input on which a gradient stays, state=[x]"
 )
 
 _SETTLES = "DistributedDataParallel settles in its first two steps; make two, then trace. Else: "

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -19,6 +22,17 @@ def test_trace_logs_the_calls_of_a_scripts_first_step(
     assert "step1*" not in captured.err
     assert "injecting" not in captured.err
     assert "arguments: []" in captured.out
+
+
+@pytest.mark.parametrize("asked", [["--find", "relu*1"], ["--by", "op"], ["--depth", "1"]])
+def test_what_chooses_from_a_saved_trace_is_refused_for_a_script(
+    files: tuple[str, str], asked: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing runs."""
+    assert cli.main(["trace", files[1], *asked]) == 1
+    captured = capsys.readouterr()
+    assert f"{asked[0]} chooses from a saved trace, and " in captured.err
+    assert captured.out == ""
 
 
 @pytest.fixture
@@ -58,6 +72,44 @@ def test_trace_says_why_it_finds_no_site(
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err == f"fi-notebook trace: {reason}\n"
+
+
+def test_compare_says_where_two_traces_first_differ(
+    saved: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As diff does, it ends with 0 where nothing differs, and with 1 where something does."""
+    assert cli.main(["compare", saved, saved]) == 0
+    assert "0 of 18 sites differ; every site is bit-equal" in capsys.readouterr().out
+    other = digits_step()
+    other.site_columns["hash"][7] += 1
+    other.save(tmp_path / "other.fi")
+    assert cli.main(["compare", saved, str(tmp_path / "other.fi")]) == 1
+    told = capsys.readouterr().out
+    assert "the traces first differ at relu*2:0" in told
+    assert "1 of 18 sites differs" in told
+
+
+def test_compare_says_what_is_no_trace(
+    saved: str, files: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the name of the file, and another exit code than that of a difference would be."""
+    assert cli.main(["compare", saved, files[1]]) == 1
+    assert "cannot read" in capsys.readouterr().err
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(saved: str) -> None:
+    """As with ``| head -1``: what is written goes nowhere, and nothing is said."""
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run(
+        [sys.executable, "-m", "fi_notebook", "trace", saved],
+        stdout=write,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    os.close(write)
+    assert (done.returncode, done.stderr) == (1, "")
 
 
 def test_report_sums_up_a_saved_trace(saved: str, capsys: pytest.CaptureFixture[str]) -> None:

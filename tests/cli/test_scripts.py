@@ -27,6 +27,26 @@ def test_run_strikes_an_unchanged_script(
     assert all(line.startswith("WARNING") for line in told[2:])
 
 
+def test_a_resumed_script_is_told_its_first_step(
+    files: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its three steps are 1, 2 and 3: the plan's steps 1 and 2 are the first two."""
+    assert cli.main(["run", *files, "--start-step", "1"]) == 0
+    told = capsys.readouterr().out
+    assert "2 injections, training came to step 3" in told
+    assert "step 1: gain struck addmm*1:0" in told
+
+
+def test_a_script_is_told_how_many_forwards_make_a_step(
+    files: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two of its three: one whole step and half of another, so step 1 comes and step 2 does not."""
+    assert cli.main(["run", *files, "--micro-batch-per-step", "2"]) == 0
+    told = capsys.readouterr().out
+    assert "1 injection, training came to step 1" in told
+    assert "step 2 of its steps 1-2 never came: the last one was step 1" in told
+
+
 @pytest.mark.parametrize(
     ("level", "expected"),
     [("INFO", ["root:injecting fault to addmm*1:0"] * 2), ("ERROR", [])],

@@ -234,6 +234,19 @@ def test_a_module_where_an_operator_belongs_is_told_apart() -> None:
         session.arm(name, "zero")
 
 
+def test_a_warning_stands_at_the_line_that_called() -> None:
+    """Whichever way a fault that does not fit comes into the plan."""
+    session = _session()
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")  # each, though they stand at lines of one test
+        fault = session.arm("relu*99:0", "zero")
+        session.disarm()
+        session.add(fault)
+        session.load_plan(FaultPlan((fault,)))
+    assert [each.category for each in told] == [FaultWarning] * 3
+    assert [each.filename for each in told] == [__file__] * 3
+
+
 def test_steps_and_evaluate_are_checked_before_anything_runs() -> None:
     """Text, fractions and booleans are no number of steps; a number is no callable."""
     session = _session()
