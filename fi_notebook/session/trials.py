@@ -72,7 +72,7 @@ class Trials:
         self._stage, self._golden = stage, golden
         self._keeping, self.tolerance = keeping, tolerance
         self._detectors, self._full, self._evaluate = detectors, full, evaluate
-        self._courses: dict[tuple[Any, ...], Any] = {}
+        self._courses: dict[tuple[int, int], Any] = {}
         self.slices: Slices | None = None
         if not full:
             self._write_tape()
