@@ -4,7 +4,7 @@
     trace     {"trace": Trace}
     plan      {"plan": FaultPlan}
     progress  {"run", "step", "steps", "call", "calls", "phase"}   at most 10 a second
-    step      {"run": "golden" | "faulty", "record": StepRecord}
+    step      {"run": "golden" | "faulty", "steps", "record": StepRecord}
     run       {"run": Run}
     error     {"error", "traceback"}
 

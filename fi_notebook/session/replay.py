@@ -196,7 +196,7 @@ class Replay:
                 self._check_untouched(course, golden, number)
             if number not in (focus, steps - 1):
                 result.shrink(parameters=golden is None)
-            self.stage.events.tell("step", run=run, record=record)
+            self.stage.events.tell("step", run=run, steps=steps, record=record)
         return course
 
     def _check_untouched(self, course: _Course, golden: _Course, number: int) -> None:

@@ -98,8 +98,8 @@ class SessionWatch(LiveWatch):
         super().__init__(session.model, sites, **options)
         self._replays = Replays(session, self.choices, self.add)
         golden = session.golden
-        if golden is not None and not self.golden:
-            self._recordings.add_golden(of_trace(golden, self.choices))
+        if golden is not None:
+            self._recordings.set_replayed(of_trace(golden, self.choices))
 
     @property
     def unread(self) -> dict[str, str]:

@@ -241,9 +241,17 @@ class Watching:
         """
         return self._listeners.subscribe(listener)
 
-    def add(self, run: str, step: int, found: Sequence[Reading], *, anew: bool = False) -> None:
-        """Record what was read in a step of a run."""
-        self._recordings.add(run, step, found, anew=anew)
+    def add(
+        self,
+        run: str,
+        step: int,
+        found: Sequence[Reading],
+        *,
+        anew: bool = False,
+        golden: bool = False,
+    ) -> None:
+        """Record what was read in a step of a run; see `Recordings.add`."""
+        self._recordings.add(run, step, found, anew=anew, golden=golden)
         self._listeners.tell()
 
     def _flush(self) -> None:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 import torch
 
 import fi_notebook as fi
+from fi_notebook.core.watched import WatchedRun
+from fi_notebook.errors import SessionCancelled
 from fi_notebook.session import Session
 from tests import models
 
@@ -63,6 +67,40 @@ def test_each_replay_begins_anew() -> None:
     assert len(watch.golden) == 1
     assert watch.current.series["relu*1:0"].statistic("min").tolist()[1] == 7.0
     assert watch.current.last_step == 1
+
+
+def test_the_golden_runs_of_a_person_stay_beside_that_of_a_replay() -> None:
+    """One was given and one kept; after another replay both are there, and its own one."""
+    session, given = opened(), WatchedRun("training", {})
+    with session.watch("relu*1:0", golden=[given]) as watch:
+        session.replay(steps=2)
+        kept = watch.keep_as_golden()
+        session.replay(steps=2)
+    assert watch.golden[:2] == (given, kept)
+    assert [run.name for run in watch.golden] == ["training", "faulty", "golden"]
+
+
+def test_a_golden_run_that_was_cancelled_is_no_band() -> None:
+    """It came to step 1 of three; the band is still that of the trace, which is step 0 alone."""
+    session = opened()
+    session.trace()
+    with session.watch("relu*1:0") as watch:
+        before = watch.golden
+        end = session.subscribe(
+            lambda event, payload: session.cancel() if event == "step" and _step(payload) else None
+        )
+        with pytest.raises(SessionCancelled):
+            session.replay(steps=3)
+        assert watch.current.last_step == 1
+        end()
+        session.replay()
+    assert watch.golden == before
+    assert [run.last_step for run in before] == [0]
+
+
+def _step(payload: Mapping[str, Any]) -> int:
+    step: int = payload["record"].step
+    return step
 
 
 def test_training_is_held_against_the_golden_run_of_a_replay() -> None:
