@@ -276,7 +276,7 @@ class Session(Planned):
         return self._events.subscribe(listener)
 
     def read_with(self, make: Callable[[Watch], Observer]) -> Callable[[], None]:
-        """Let an observer look at every run from now on; call what is returned to end it.
+        """Let an observer look at every run but a campaign's, until what is returned is called.
 
         Args:
             make: Makes the observer of one run from what names its calls.
@@ -284,7 +284,7 @@ class Session(Planned):
         Returns:
             What ends it.
         """
-        return added(self._stage.setup.readers, make)
+        return added(self._stage.readers, make)
 
     def cancel(self) -> None:
         """Stop the running trace or replay, from any thread; everything is put back."""

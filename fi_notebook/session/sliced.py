@@ -379,7 +379,7 @@ def _values(found: Sliced) -> tuple[float, float]:
 def _recorded(stage: Stage, golden: GoldenRun, steps: int, budget: int) -> Tape:
     """A tape whose first step makes the calls of the golden run."""
     for _ in range(_TRIES):
-        with stage.running("tracing", golden.snapshot):
+        with stage.running("tracing", golden.snapshot, trial=True):
             golden.snapshot.restore()
             tape = record_tape(
                 stage.setup,

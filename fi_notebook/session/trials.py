@@ -121,7 +121,7 @@ class Trials:
             SessionError: The step is not repeatable.
         """
         if self._golden.noise is None:
-            with self._stage.running("replaying", self._golden.snapshot):
+            with self._stage.running("replaying", self._golden.snapshot, trial=True):
                 self._replay(FaultPlan()).noise()
 
     def _replay(self, plan: FaultPlan) -> Replay:
@@ -193,7 +193,7 @@ class Trials:
             arming.check_fits(fault, self.trace)
         except (FaultError, SiteError) as error:
             return _refused(f"no fault struck, so nothing was tested ({fault.id}: {error})")
-        with self._stage.running("replaying", self._golden.snapshot):
+        with self._stage.running("replaying", self._golden.snapshot, trial=True):
             run, last = self._replay(plan).carry_out(self.steps, self._evaluate)
         return self._lean(run, *last)
 

@@ -13,6 +13,7 @@ import fi_notebook as fi
 from fi_notebook.core.watched import WatchedRun
 from fi_notebook.errors import SessionCancelled
 from fi_notebook.session import Session
+from fi_notebook.watching import Watching
 from tests import models
 
 
@@ -96,6 +97,33 @@ def test_a_golden_run_that_was_cancelled_is_no_band() -> None:
         session.replay()
     assert watch.golden == before
     assert [run.last_step for run in before] == [0]
+
+
+def test_a_campaign_is_not_watched(caplog: pytest.LogCaptureFixture) -> None:
+    """Two replays in full and two slices leave the watch as the replay of before left it.
+
+    No listener is told of anything either; the next replay is read as ever.
+    """
+    session, told = opened(), []
+    with session.watch("relu*1:0") as watch:
+        struck(session, 0)
+        session.replay()
+        before = (watch.current.name, watch.golden, watch.unread, _minima(watch))
+        end = session.subscribe(lambda event, _payload: told.append(event))
+        for full in (True, False):
+            fi.Campaign.of_subtree(session, "0", n=2, seed=1, steps=2, full=full).run()
+        assert (watch.current.name, watch.golden, watch.unread, _minima(watch)) == before
+        assert told == []
+        end()
+        session.replay(steps=2)
+        assert _minima(watch)[0] == 7.0
+        assert watch.current.last_step == 1
+    assert "failed" not in caplog.text
+
+
+def _minima(watch: Watching) -> list[float]:
+    found: list[float] = watch.current.series["relu*1:0"].statistic("min").tolist()
+    return found
 
 
 def _step(payload: Mapping[str, Any]) -> int:
