@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -200,3 +201,52 @@ def test_the_root_offers_both() -> None:
     with fi.watch(case.model, "relu*1:0") as watch:
         case.step()
     assert watch.current.last_step == 0
+
+
+def test_every_way_to_watch_names_its_arguments() -> None:
+    """What `Watching` takes, with the same defaults, so that a notebook completes them."""
+    expected = _keywords(Watching)
+    assert list(expected) == [
+        "modules",
+        "phases",
+        "steps",
+        "golden",
+        "optimizer",
+        "micro_batch_per_step",
+        "start_step",
+    ]
+    assert _keywords(fi.watch) == _keywords(Session.watch) == expected
+    message = r"\bwatch\(\) got an unexpected keyword argument 'step'"
+    with pytest.raises(TypeError, match=message):
+        fi.watch(models.mlp(seed=1).model, "relu", step="0-:10")  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=message):
+        opened().watch("relu", step="0-:10")  # type: ignore[call-arg]
+
+
+def _keywords(function: Callable[..., Any]) -> dict[str, tuple[str, Any]]:
+    """Keyword-only parameters, each with its type and default."""
+    every = inspect.signature(function).parameters.values()
+    named = [one for one in every if one.kind is one.KEYWORD_ONLY]
+    return {one.name: (one.annotation, one.default) for one in named}
+
+
+def test_a_watch_hands_its_arguments_on() -> None:
+    """Every second step of five of a loop that is resumed at step 10: 10, 12 and 14."""
+    case = models.mlp(seed=1)
+    session = Session(case.step, model=case.model, optimizer=case.optimizer)
+    given: dict[str, Any] = {
+        "modules": "1",
+        "phases": "forward",
+        "steps": "0-:2",
+        "golden": [WatchedRun("training", {})],
+        "optimizer": case.optimizer,
+        "micro_batch_per_step": 1,
+        "start_step": 10,
+    }
+    with fi.watch(case.model, "relu", **given) as loop, session.watch("relu", **given) as both:
+        for _ in range(5):
+            case.step()
+    for watch in (loop, both):
+        assert list(watch.current.series) == ["relu*1:0"]
+        assert watch.current.series["relu*1:0"].steps.tolist() == [10, 12, 14]
+        assert watch.golden == tuple(given["golden"])
