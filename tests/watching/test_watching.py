@@ -519,10 +519,11 @@ class TestLife:
             first = Watching(model, "relu", steps="0-:10")
             with Watching(model, "relu", steps="0-:10"):
                 assert first.closed
-        assert caplog.messages == [
+        (said,) = caplog.messages
+        assert said == (
             "<Watching of Sequential: relu; step -1> is closed: another one of the same tensors "
             "began"
-        ]
+        )
 
     def test_a_watch_in_other_steps_or_of_another_kind_goes_on(self) -> None:
         """Every tenth step beside every step, and one that sees replays beside both."""
