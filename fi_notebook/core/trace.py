@@ -308,8 +308,8 @@ class Trace:
             site: The site, or its text such as ``relu*2:0``.
 
         Returns:
-            The tensor, in its own shape and dtype; where it was not kept, the step is replayed
-            up to it.
+            The tensor, in its own shape and dtype; where it was not kept, the golden step is
+            run again for it.
 
         Raises:
             LookupError: The trace came from a file, or its session is closed.

@@ -62,7 +62,8 @@ class Considered:
         """
         if self._fits:
             return ""
-        return asked.unfit([self._made(place) for place in self._places], where)
+        places = list(self._places)  # at once: a training may go on that adds to them
+        return asked.unfit([self._made(place) for place in places], where)
 
     def _made(self, place: _Place) -> Made:
         overload, phase, module, parameter, stacks = place

@@ -323,7 +323,7 @@ def _seen(begins: bool, updated: bool) -> tuple[str, str]:
 
 
 _clocks: WeakSet[StepClock] = WeakSet()  # registry: who is told of what torch has no hook for
-_originals: dict[tuple[Any, str], Any] = {}  # registry: the methods that stand wrapped
+_standing: dict[Any, tuple[type, str, Any]] = {}  # registry: our wrappers, and what each wraps
 
 
 def _tell(clock: StepClock) -> None:
@@ -336,21 +336,29 @@ def _tell(clock: StepClock) -> None:
 
 
 def _tell_no_more(clock: StepClock) -> None:
+    """Put the methods back after the last clock; what others have wrapped since stays."""
     _clocks.discard(clock)
-    if not _clocks:
-        while _originals:
-            (owner, name), method = _originals.popitem()
+    while _standing and not _clocks:
+        wrapper, (owner, name, method) = _standing.popitem()
+        if getattr(owner, name) is wrapper:
             setattr(owner, name, method)
 
 
 def _wrap(owner: type, name: str, telling: Callable[[Any], Any]) -> None:
-    method = _originals[owner, name] = getattr(owner, name)
-    setattr(owner, name, wraps(method)(telling(method)))
+    method = getattr(owner, name)
+    wrapper = wraps(method)(telling(method))
+    _standing[wrapper] = (owner, name, method)
+    setattr(owner, name, wrapper)
+
+
+def _told(wrapper: Any) -> list[StepClock]:
+    """Whom a wrapper tells: nobody any more where it only stands below another's."""
+    return list(_clocks) if wrapper in _standing else []
 
 
 def _clearing(method: Any) -> Any:
     def zero_grad(self: Any, *args: Any, **kwargs: Any) -> Any:
-        for clock in list(_clocks):
+        for clock in _told(zero_grad):
             clock.cleared(self)
         return method(self, *args, **kwargs)
 
@@ -360,7 +368,7 @@ def _clearing(method: Any) -> Any:
 def _stepping_by_scaler(method: Any) -> Any:
     def step(self: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
         result = method(self, optimizer, *args, **kwargs)
-        for clock in list(_clocks):
+        for clock in _told(step):
             clock.tried(optimizer)
         return result
 

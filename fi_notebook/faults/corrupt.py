@@ -28,7 +28,7 @@ from fi_notebook.faults.registry import OWN, Context, FaultModel, check, get
 from fi_notebook.faults.seeds import generator as generator_of
 from fi_notebook.faults.tensors import coordinates, materialised, put, refusal, take
 
-__all__ = ["Corruption", "apply", "check_tensor", "corrupt", "draws"]
+__all__ = ["Corruption", "apply", "check_tensor", "corrupt", "differing", "draws"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +81,7 @@ class Corruption:
         Returns:
             The corruption of those elements alone whose bits are the values after.
         """
-        rows = (~_differs(take(tensor, self.indices), self.after)).nonzero().view(-1)
+        rows = (~differing(take(tensor, self.indices), self.after)).nonzero().view(-1)
         if len(rows) == len(self.after):
             return self
         flat = rows if self.indices is None else self.indices[rows]
@@ -94,7 +94,7 @@ class Corruption:
     @property
     def changed(self) -> int:
         """How many elements changed their bits."""
-        return int(_differs(self.before, self.after).sum())
+        return int(differing(self.before, self.after).sum())
 
     def changes(self, shape: tuple[int, ...], limit: int = 64) -> tuple[ElementChange, ...]:
         """The changed elements in row-major order.
@@ -106,7 +106,7 @@ class Corruption:
         Returns:
             The first few elements with values and bits, before and after.
         """
-        rows = _differs(self.before, self.after).nonzero().view(-1)[:limit]
+        rows = differing(self.before, self.after).nonzero().view(-1)[:limit]
         flat = rows if self.indices is None else self.indices[rows]
         columns = [column.tolist() for column in coordinates(flat, tuple(shape))]
         where = list(zip(*columns, strict=True)) if columns else [()] * len(rows)
@@ -123,10 +123,18 @@ class Corruption:
         )
 
 
-def _differs(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-    """Whether the bits of each element differ; both of one dimension and dtype."""
-    differs = bit_view(one) != bit_view(other)
-    return differs.any(dim=-1) if one.dtype.is_complex else differs
+def differing(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    """Whether the bits of each element differ: a NaN that was left alone does not.
+
+    Args:
+        one: A tensor of one dimension.
+        other: One of the same shape and dtype.
+
+    Returns:
+        A boolean for each element.
+    """
+    found = bit_view(one) != bit_view(other)
+    return found.any(dim=-1) if one.dtype.is_complex else found
 
 
 def _numbers(values: torch.Tensor) -> list[Any]:

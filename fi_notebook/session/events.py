@@ -4,18 +4,20 @@
     trace     {"trace": Trace}
     plan      {"plan": FaultPlan}
     progress  {"run", "step", "steps", "call", "calls", "phase"}   at most 10 a second
-    step      {"run": "golden" | "faulty", "record": StepRecord}
+    step      {"run": "golden" | "faulty", "steps", "record": StepRecord}
     run       {"run": Run}
     error     {"error", "traceback"}
 
-Listeners are called in the thread that runs the step, between its calls.
+Listeners are called in the thread that runs the step, between its calls. Of the runs in which a
+campaign tries its faults nobody is told.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from fi_notebook.core.listeners import Listeners
@@ -27,6 +29,8 @@ from fi_notebook.errors import SessionCancelled
 __all__ = ["Cancelled", "Events", "Listener", "Progress", "SessionCancelled"]
 
 Listener = Callable[[str, Mapping[str, Any]], None]
+
+_OF_RUNS = frozenset({"state", "progress", "step", "error"})
 
 PERIOD = 0.1
 """Seconds between two progress events."""
@@ -44,10 +48,21 @@ class Events:
         self.stop = threading.Event()
         self._listeners: Listeners[str, Mapping[str, Any]] = Listeners("event, payload")
         self.subscribe = self._listeners.subscribe
+        self._quiet = False
 
     def tell(self, event: str, **payload: Any) -> None:
         """Tell everybody of an event."""
-        self._listeners.tell(event, payload)
+        if not (self._quiet and event in _OF_RUNS):
+            self._listeners.tell(event, payload)
+
+    @contextmanager
+    def quiet(self) -> Iterator[None]:
+        """Tell nobody of the run that the block makes."""
+        self._quiet = True
+        try:
+            yield
+        finally:
+            self._quiet = False
 
 
 class Progress:

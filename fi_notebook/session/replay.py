@@ -64,8 +64,8 @@ class Replay:
         tolerance: What counts as a difference.
         detectors: Parameters of each detector to try, by name; None tries all.
         rank: Rank of this process.
-        courses: Golden courses over several steps that others may take too, by what they are
-            of; None keeps none.
+        courses: Golden courses that others with this ``evaluate`` may take too, by how many
+            steps they have and which is compared; None keeps none.
     """
 
     stage: Stage
@@ -75,7 +75,7 @@ class Replay:
     tolerance: Tolerance = DEFAULT
     detectors: Mapping[str, Mapping[str, Any]] | None = None
     rank: int = field(default_factory=process_rank)
-    courses: dict[tuple[Any, ...], _Course] | None = None
+    courses: dict[tuple[int, int], _Course] | None = None
 
     def run(self, steps: int, evaluate: Evaluate | None) -> Run:
         """Replay; leaves the state as the faulty run left it, for the caller to restore."""
@@ -161,7 +161,7 @@ class Replay:
         if steps == 1 and evaluate is None:
             result = self.golden.result
             return _Course([replace(result.record(0), parameter_distance=0.0)], [result], result)
-        key = (steps, focus, evaluate)
+        key = (steps, focus)
         if self.courses is not None and key in self.courses:
             return self.courses[key]
         course = self._course("golden", steps, focus, evaluate, None)
@@ -196,7 +196,7 @@ class Replay:
                 self._check_untouched(course, golden, number)
             if number not in (focus, steps - 1):
                 result.shrink(parameters=golden is None)
-            self.stage.events.tell("step", run=run, record=record)
+            self.stage.events.tell("step", run=run, steps=steps, record=record)
         return course
 
     def _check_untouched(self, course: _Course, golden: _Course, number: int) -> None:

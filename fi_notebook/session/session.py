@@ -26,21 +26,21 @@ from torch import nn
 from torch.optim import Optimizer
 
 from fi_notebook.analysis.tolerance import DEFAULT, Tolerance
-from fi_notebook.core.listeners import added
 from fi_notebook.core.run import Run
 from fi_notebook.core.site import Site
+from fi_notebook.core.steps import Steps
 from fi_notebook.core.trace import Trace
 from fi_notebook.core.whole import check_whole
 from fi_notebook.core.words import counted
 from fi_notebook.engine.arguments import optimizers_of
-from fi_notebook.engine.intercept import Observer, Watch
 from fi_notebook.engine.replay import Setup, takes_step_number
 from fi_notebook.engine.source import SourceStacks
 from fi_notebook.engine.store import budget_of
 from fi_notebook.engine.world import speaker
 from fi_notebook.errors import SessionArgumentError
 from fi_notebook.session.evaluation import Evaluate, check_evaluate
-from fi_notebook.session.events import Events, Listener
+from fi_notebook.session.events import Events
+from fi_notebook.session.followed import Followed
 from fi_notebook.session.golden import GoldenRun, record_golden
 from fi_notebook.session.keeping import Keeping
 from fi_notebook.session.planned import Planned
@@ -63,7 +63,7 @@ MOST_RUNS = 10
 """How many replays a session keeps: each holds a row of numbers for every site."""
 
 
-class Session(Planned):
+class Session(Planned, Followed):
     """Explores one training step.
 
     Args:
@@ -260,36 +260,6 @@ class Session(Planned):
 
     # faces
 
-    def subscribe(self, listener: Listener) -> Callable[[], None]:
-        """Tell a listener ``(event, payload)`` of all in `session.events`, until undone.
-
-        Args:
-            listener: Called with the event's name and what belongs to it, in the thread of the
-                run; one that raises is logged, and the run goes on.
-
-        Returns:
-            What ends it.
-
-        Raises:
-            TypeError: It cannot be called.
-        """
-        return self._events.subscribe(listener)
-
-    def read_with(self, make: Callable[[Watch], Observer]) -> Callable[[], None]:
-        """Let an observer look at every run from now on; call what is returned to end it.
-
-        Args:
-            make: Makes the observer of one run from what names its calls.
-
-        Returns:
-            What ends it.
-        """
-        return added(self._stage.setup.readers, make)
-
-    def cancel(self) -> None:
-        """Stop the running trace or replay, from any thread; everything is put back."""
-        self._events.stop.set()
-
     def explore(self) -> Explorer:
         """The widget; it and this session always agree.
 
@@ -302,14 +272,32 @@ class Session(Planned):
 
         return explorer_of(self)
 
-    def watch(self, sites: Sites, **options: Any) -> LiveWatch:
+    def watch(
+        self,
+        sites: Sites,
+        *,
+        modules: str | Iterable[str] | None = None,
+        phases: str | Iterable[str] = (),
+        steps: int | str | Iterable[int] | Steps = "0-",
+        golden: Any = (),
+        optimizer: Optimizer | Iterable[Optimizer] | None = None,
+        micro_batch_per_step: int | None = None,
+        start_step: int = 0,
+    ) -> LiveWatch:
         """Watch tensors, step by step, in every replay and in a training loop of the model.
 
-        The golden run of a replay is the golden band, the faulty one the current run.
+        The golden run of a replay is in the golden band, the faulty one the current run.
 
         Args:
             sites: What is watched: sites of the trace, or texts such as ``relu*2:0``.
-            **options: Further arguments of `fi_notebook.watch`.
+            modules: Module filter, one or several; None is no filter.
+            phases: Phases in which outputs are read; empty is all of them.
+            steps: In which steps of a training loop, counted from 0, such as ``"0-:10"``.
+            golden: Golden runs to compare with as well: runs, or other watches.
+            optimizer: The optimizer of the loop, or several; found when they step if left out.
+            micro_batch_per_step: Outermost forwards per step of the loop, for gradient
+                accumulation; found from when the gradients are cleared if left out.
+            start_step: Number of the loop's first step.
 
         Returns:
             The watch; its figure is shown live.
@@ -319,7 +307,17 @@ class Session(Planned):
         """
         from fi_notebook.ui.watch import watch_session
 
-        return watch_session(self, sites, **options)
+        return watch_session(
+            self,
+            sites,
+            modules=modules,
+            phases=phases,
+            steps=steps,
+            golden=golden,
+            optimizer=optimizer,
+            micro_batch_per_step=micro_batch_per_step,
+            start_step=start_step,
+        )
 
     def save_html(self, path: str | Path) -> Path:
         """Write the whole exploration as one file that opens offline; traces if need be.

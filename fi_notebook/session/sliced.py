@@ -48,6 +48,7 @@ from fi_notebook.engine.slice import Astray, Sliced, run_slice, slices
 from fi_notebook.engine.tape import LookKey, Tape, TapeError
 from fi_notebook.engine.tape_check import verify
 from fi_notebook.engine.tape_recorder import record_tape
+from fi_notebook.faults.corrupt import differing
 from fi_notebook.session.ends import Ends, EndTensors, result_metrics, worst
 from fi_notebook.session.golden import GoldenRun
 from fi_notebook.session.stage import Stage
@@ -369,17 +370,14 @@ def _columns(count: int) -> dict[str, np.ndarray]:
 
 def _values(found: Sliced) -> tuple[float, float]:
     """The first changed element before and after, real part."""
-    before, after = found.before, found.after
-    if before.numel() > 1:
-        row = int((before != after).double().argmax())
-        before, after = before[row], after[row]
-    return float(before.item().real), float(after.item().real)
+    row = int(differing(found.before, found.after).double().argmax())
+    return float(found.before[row].item().real), float(found.after[row].item().real)
 
 
 def _recorded(stage: Stage, golden: GoldenRun, steps: int, budget: int) -> Tape:
     """A tape whose first step makes the calls of the golden run."""
     for _ in range(_TRIES):
-        with stage.running("tracing", golden.snapshot):
+        with stage.running("tracing", golden.snapshot, trial=True):
             golden.snapshot.restore()
             tape = record_tape(
                 stage.setup,

@@ -41,6 +41,9 @@ class Stage:
         state: What else is put back: schedulers, scalers, generators.
         events: Who is told.
 
+    Attributes:
+        readers: What makes further observers of a run that is no trial.
+
     Raises:
         TypeError: The state holds what cannot be put back.
     """
@@ -48,6 +51,7 @@ class Stage:
     def __init__(self, setup: Setup, state: Sequence[Any], events: Events) -> None:
         """Run nothing yet."""
         self.setup = setup
+        self.readers = setup.readers
         self.events = events
         self._state = _checked(state)
         self._snapshots: list[Snapshot] = []
@@ -56,18 +60,23 @@ class Stage:
         self._thread, self._surroundings = threading.current_thread(), Surroundings.of_thread()
 
     @contextmanager
-    def running(self, name: str, like: Snapshot | None = None) -> Iterator[Snapshot]:
+    def running(
+        self, name: str, like: Snapshot | None = None, *, trial: bool = False
+    ) -> Iterator[Snapshot]:
         """Hold the model, and put everything back when the block is left, however.
 
         Args:
             name: What the session does meanwhile, for who listens.
             like: An earlier snapshot, most of which is probably true now.
+            trial: Whether it is one of many, of which no listener is told and which no reader
+                looks at.
 
         Raises:
             SessionError: Another run of this model is going on.
             SessionCancelled: It was cancelled; everything is as it was before.
         """
-        with exclusive(self.setup.model), self.setup.interrupts, self._settings(name):
+        seen = self._unseen() if trial else nullcontext()
+        with exclusive(self.setup.model), self.setup.interrupts, self._settings(name), seen:
             if name == "tracing":
                 self._schedulers = WeakSet(schedulers_of(self.setup.optimizers))
             held = (*self.setup.optimizers, *self._schedulers, *self._state)
@@ -85,6 +94,15 @@ class Stage:
             finally:
                 self._snapshots = []
                 self._restore(snapshot)
+
+    @contextmanager
+    def _unseen(self) -> Iterator[None]:
+        self.setup = replace(self.setup, readers=[])
+        try:
+            with self.events.quiet():
+                yield
+        finally:
+            self.setup = replace(self.setup, readers=self.readers)
 
     def _restore(self, snapshot: Snapshot) -> None:
         """Put everything back, though another thread wants to interrupt this one."""

@@ -72,7 +72,7 @@ class Trials:
         self._stage, self._golden = stage, golden
         self._keeping, self.tolerance = keeping, tolerance
         self._detectors, self._full, self._evaluate = detectors, full, evaluate
-        self._courses: dict[tuple[Any, ...], Any] = {}
+        self._courses: dict[tuple[int, int], Any] = {}
         self.slices: Slices | None = None
         if not full:
             self._write_tape()
@@ -121,7 +121,7 @@ class Trials:
             SessionError: The step is not repeatable.
         """
         if self._golden.noise is None:
-            with self._stage.running("replaying", self._golden.snapshot):
+            with self._stage.running("replaying", self._golden.snapshot, trial=True):
                 self._replay(FaultPlan()).noise()
 
     def _replay(self, plan: FaultPlan) -> Replay:
@@ -193,7 +193,7 @@ class Trials:
             arming.check_fits(fault, self.trace)
         except (FaultError, SiteError) as error:
             return _refused(f"no fault struck, so nothing was tested ({fault.id}: {error})")
-        with self._stage.running("replaying", self._golden.snapshot):
+        with self._stage.running("replaying", self._golden.snapshot, trial=True):
             run, last = self._replay(plan).carry_out(self.steps, self._evaluate)
         return self._lean(run, *last)
 

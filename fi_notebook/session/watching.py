@@ -33,7 +33,8 @@ class Replays:
     Args:
         session: The session.
         choices: What is read.
-        add: Told of run, step and readings, and whether another run begins (``anew``).
+        add: Told of run, step and readings, whether another run begins (``anew``), and whether
+            this is the last step of a golden one (``golden``).
     """
 
     def __init__(
@@ -66,14 +67,16 @@ class Replays:
         if event == "state" and payload["state"] == "replaying":
             self._anew = True
         elif event == "trace":
-            self._take("golden", 0, anew=True)
+            self._take("golden", 0, anew=True, golden=True)
         elif event == "step":
-            self._take(payload["run"], payload["record"].step, anew=self._anew)
+            run, step = payload["run"], payload["record"].step
+            last = step == payload["steps"] - 1
+            self._take(run, step, anew=self._anew, golden=last and run == "golden")
             self._anew = False
 
-    def _take(self, run: str, step: int, *, anew: bool) -> None:
+    def _take(self, run: str, step: int, *, anew: bool, golden: bool) -> None:
         if self._reader is not None:
-            self._add(run, step, self._reader.take(), anew=anew)
+            self._add(run, step, self._reader.take(), anew=anew, golden=golden)
 
 
 def of_trace(trace: Trace, choices: Sequence[Choice]) -> WatchedRun:

@@ -1,7 +1,7 @@
 """What the page asks of one site: its figures, its values, and what a fault would do there.
 
     inspect    exact figures; values around an element where they are kept; refused models
-    record     the values of a site, computed by running the golden step up to it
+    record     the values of a site, read while the golden step is run again
     preview    what the form's fault would change, refused where arming would refuse it
     arm        the form's fault, in the plan
 

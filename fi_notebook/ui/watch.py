@@ -12,11 +12,13 @@ ladder of `doctor`: the live view, a static result made anew when a cell has end
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from torch import nn
+from torch.optim import Optimizer
 
+from fi_notebook.core.steps import Steps
 from fi_notebook.core.watched import DRAWN
 from fi_notebook.report.snapshot_watched import watched_html
 from fi_notebook.report.text_watched import watched
@@ -98,8 +100,8 @@ class SessionWatch(LiveWatch):
         super().__init__(session.model, sites, **options)
         self._replays = Replays(session, self.choices, self.add)
         golden = session.golden
-        if golden is not None and not self.golden:
-            self._recordings.add_golden(of_trace(golden, self.choices))
+        if golden is not None:
+            self._recordings.set_replayed(of_trace(golden, self.choices))
 
     @property
     def unread(self) -> dict[str, str]:
@@ -113,15 +115,35 @@ class SessionWatch(LiveWatch):
         super().close()
 
 
-def watch(model: nn.Module, sites: Sites, **options: Any) -> LiveWatch:
+def watch(
+    model: nn.Module,
+    sites: Sites,
+    *,
+    modules: str | Iterable[str] | None = None,
+    phases: str | Iterable[str] = (),
+    steps: int | str | Iterable[int] | Steps = "0-",
+    golden: Any = (),
+    optimizer: Optimizer | Iterable[Optimizer] | None = None,
+    micro_batch_per_step: int | None = None,
+    start_step: int = 0,
+) -> LiveWatch:
     """Watch tensors of a training loop, step by step, live where a page looks.
+
+    A watch of the same tensors in the same steps is closed, as is left when a cell is run again;
+    the log says so.
 
     Args:
         model: The model that is trained.
         sites: What is watched: sites of a trace, or texts such as ``relu*2:0``, ``addmm``,
             ``param:fc.weight``, ``grad:*``, ``state:fc.weight.exp_avg``.
-        **options: ``modules``, ``phases``, ``steps``, ``golden``, ``optimizer``,
-            ``micro_batch_per_step``, ``start_step``; see `fi_notebook.watching.Watching`.
+        modules: Module filter, one or several; None is no filter.
+        phases: Phases in which outputs are read; empty is all of them.
+        steps: In which steps, counted from 0, such as ``"0-:10"``.
+        golden: Golden runs to compare with: runs, or other watches.
+        optimizer: The optimizer, or several; found when they step if left out.
+        micro_batch_per_step: Outermost forwards per step, for gradient accumulation;
+            found from when the gradients are cleared if left out.
+        start_step: Number of the first step, where training is resumed.
 
     Returns:
         The watch; a cell that ends with it shows it, and without a screen it only records.
@@ -132,7 +154,17 @@ def watch(model: nn.Module, sites: Sites, **options: Any) -> LiveWatch:
         TypeError: The model is no module, an optimizer or a golden run none.
         ArgumentError: A number that cannot be.
     """
-    return LiveWatch(model, sites, **options)
+    return LiveWatch(
+        model,
+        sites,
+        modules=modules,
+        phases=phases,
+        steps=steps,
+        golden=golden,
+        optimizer=optimizer,
+        micro_batch_per_step=micro_batch_per_step,
+        start_step=start_step,
+    )
 
 
 def watch_session(session: Session, sites: Sites, **options: Any) -> LiveWatch:

@@ -97,7 +97,7 @@ class WatchView(anywidget.AnyWidget):
         """Send a frame, and before it the figure where that is another one."""
         run, golden = self._watching.thinned(MOST_STEPS), self._watching.golden
         names, statistic = rows_of(run, golden), self.statistic
-        drawn = (run.name, names, statistic, [id(one) for one in golden], self._looks(run))
+        drawn = (run.name, names, statistic, golden, self._looks(run))
         with self.hold_sync():  # both in one message: points are of this figure
             if drawn != self._drawn:
                 self._drawn = drawn

@@ -48,10 +48,10 @@ class _Growing:
 
 
 class _Run:
-    """A run that goes on."""
+    """A run that goes on; it is ``golden`` once it is a golden run that came to its end."""
 
     def __init__(self, name: str) -> None:
-        self.name, self.last = name, -1
+        self.name, self.last, self.golden = name, -1, False
         self.sites: dict[str, _Growing] = {}
 
     def add(self, step: int, found: Readings) -> None:
@@ -81,10 +81,13 @@ class Recordings:
     def __init__(self, golden: Sequence[WatchedRun] = ()) -> None:
         """Begin with nothing but the golden runs."""
         self._lock = threading.Lock()
-        self._golden = list(golden)
+        self._given = list(golden)
+        self._replayed: WatchedRun | None = None
         self._run = _Run("training")
 
-    def add(self, run: str, step: int, found: Readings, *, anew: bool = False) -> None:
+    def add(
+        self, run: str, step: int, found: Readings, *, anew: bool = False, golden: bool = False
+    ) -> None:
         """Keep what was read in a step.
 
         Args:
@@ -92,35 +95,38 @@ class Recordings:
             step: Number of the step.
             found: What was read.
             anew: Whether another run begins in any case.
+            golden: Whether this is the last step of a session's golden run.
         """
         with self._lock:
             if anew or run != self._run.name or step < self._run.last:
                 self._begin(run)
             self._run.add(step, found)
+            self._run.golden = golden
 
     def _begin(self, run: str) -> None:
-        if self._run.name == "golden" and self._run.sites:
-            self._golden = [self._run.run(None)]
+        if self._run.golden:
+            self._replayed = self._run.run(None)
         self._run = _Run(run)
 
     def keep_as_golden(self) -> WatchedRun:
         """Make a golden run of the one that is going on, and begin another."""
         with self._lock:
             kept = self._run.run(None)
-            self._golden.append(kept)
+            self._given.append(kept)
             self._run = _Run("training")
         return kept
 
-    def add_golden(self, run: WatchedRun) -> None:
-        """Take a golden run from elsewhere."""
+    def set_replayed(self, run: WatchedRun) -> None:
+        """Take the golden run of a session, in place of its last one."""
         with self._lock:
-            self._golden.append(run)
+            self._replayed = run
 
     @property
     def golden(self) -> tuple[WatchedRun, ...]:
-        """The golden runs."""
+        """The golden runs that a person gave or kept, then that of the session."""
         with self._lock:
-            return tuple(self._golden)
+            replayed = () if self._replayed is None else (self._replayed,)
+            return (*self._given, *replayed)
 
     def current(self, most: int | None = None) -> WatchedRun:
         """The run that is going on.

@@ -12,6 +12,7 @@ Limits: every read step is kept, 72 bytes a site; thin a long training with ``st
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Watching", "choices_of"]
 
+logger = logging.getLogger("fi_notebook")
+
 Sites = Site | str | Iterable[Site | str]
 
 _open: WeakSet[Watching] = WeakSet()  # registry: a cell that is run again ends its last watch
@@ -49,6 +52,9 @@ _open: WeakSet[Watching] = WeakSet()  # registry: a cell that is run again ends 
 
 class Watching:
     """Statistics of chosen tensors in a person's own training loop, step by step.
+
+    A watch of the same kind, of the same tensors of the model in the same steps, is closed, as is
+    left when a cell is run again; the log says so.
 
     Args:
         model: The model that is trained.
@@ -91,12 +97,13 @@ class Watching:
             check_whole("micro_batch_per_step", micro_batch_per_step, 1)
         self.model = model
         self.choices = choices_of(sites, modules=modules, phases=phases)
+        self.steps = Steps.parse(steps)
         self._recordings = Recordings(_runs_of(golden))
         self._listeners: Listeners[[]] = Listeners()
         self._training = Training(
             model,
             self.choices,
-            Steps.parse(steps),
+            self.steps,
             lambda step, found: self.add("training", step, found),
             optimizers=optimizers_of(optimizer),
             micro_batch_per_step=micro_batch_per_step,
@@ -105,9 +112,11 @@ class Watching:
         self._end_older()
 
     def _end_older(self) -> None:
-        """End a watch of the same tensors, as is left when its cell is run again."""
+        """End a watch of the same kind, tensors and steps: its cell was run again."""
         for other in list(_open):
-            if other.model is self.model and other.choices == self.choices:
+            alike = type(other) is type(self) and other.model is self.model
+            if alike and (other.choices, other.steps) == (self.choices, self.steps):
+                logger.info("%s is closed: another one of the same tensors began", repr(other))
                 other.close()
         _open.add(self)
 
@@ -241,9 +250,17 @@ class Watching:
         """
         return self._listeners.subscribe(listener)
 
-    def add(self, run: str, step: int, found: Sequence[Reading], *, anew: bool = False) -> None:
-        """Record what was read in a step of a run."""
-        self._recordings.add(run, step, found, anew=anew)
+    def add(
+        self,
+        run: str,
+        step: int,
+        found: Sequence[Reading],
+        *,
+        anew: bool = False,
+        golden: bool = False,
+    ) -> None:
+        """Record what was read in a step of a run; see `Recordings.add`."""
+        self._recordings.add(run, step, found, anew=anew, golden=golden)
         self._listeners.tell()
 
     def _flush(self) -> None:

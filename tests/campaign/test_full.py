@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,24 @@ def test_a_full_campaign_ends_as_the_sliced_one_does(full: Campaign) -> None:
         assert theirs.detections is None
         assert theirs.mechanisms is None
         assert theirs.detected_by == []
+
+
+@dataclass
+class Constant:
+    """Says one number of every model; as a dataclass it has no hash."""
+
+    value: float
+
+    def __call__(self, _model: object) -> float:
+        """The number."""
+        return self.value
+
+
+def test_evaluate_may_be_an_object_without_a_hash() -> None:
+    """Its number is the metric of both injections, after two steps each."""
+    session = sessions.quickstart()
+    found = Campaign.of_subtree(session, "", n=2, seed=1, steps=2, evaluate=Constant(0.5)).run()
+    assert [row.metrics["evaluated_metric"] for row in found] == [0.5, 0.5]
 
 
 def test_a_row_says_what_its_session_says(full: Campaign) -> None:

@@ -132,6 +132,23 @@ def test_a_number_that_is_read_back_otherwise_leads_to_the_replay() -> None:
     assert _run(_session(forward), "addmm*1:0", value=-0.5) == ("slice", "changed")
 
 
+@pytest.mark.parametrize("way", ["slice", "replay"])
+def test_the_first_changed_element_is_no_nan_that_was_left_alone(way: str) -> None:
+    """NaN, 3 and 1 of which each becomes its double: NaN stays what it was, so 3 became 6."""
+
+    def forward(model: nn.Module, data: Tensor) -> Tensor:
+        out: Tensor = model(data)
+        held = torch.tensor([math.nan, 3.0, 1.0]).abs()
+        return (out + held)[:, 1:].square().sum()
+
+    trials = _session(forward).trials()
+    assert trials.slices is not None
+    fault = Fault("f1", Site.parse("abs*1:0").target, "scale", {"factor": 2.0})
+    tries = {"slice": trials.slices.replay, "replay": trials.replay}
+    found = tries[way](fault)
+    assert (found.way, found.before, found.after) == (way, 3.0, 6.0)
+
+
 def test_memory_that_is_overwritten_ends_the_slice() -> None:
     """What is written over before anybody reads it can change nothing."""
 

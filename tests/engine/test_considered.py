@@ -55,3 +55,26 @@ def test_a_watch_says_the_same() -> None:
     assert watch.unread == {
         "addmm": "no call of 'addmm' is in phase 'backward': they are in 'forward'"
     }
+
+
+def test_a_watch_that_is_drawn_while_a_step_goes_on_says_it_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each place that is described meets another one that the training adds meanwhile."""
+    monkeypatch.setattr(considered, "_MOST", 1024)
+    case = models.mlp(seed=1)
+    with Watching(case.model, "addmm", phases=["backward"]) as watch:
+        case.step()
+        (aim,) = watch._training.reader._aims
+        kept, made = aim._considered._places, aim._considered._made
+
+        def beside_a_training(place: Any) -> Any:
+            overload, _, *rest = place
+            other = (overload, -len(kept), *rest)
+            kept[other] = None
+            return made(place)
+
+        monkeypatch.setattr(aim._considered, "_made", beside_a_training)
+        assert watch.unread == {
+            "addmm": "no call of 'addmm' is in phase 'backward': they are in 'forward'"
+        }

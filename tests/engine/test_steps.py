@@ -382,6 +382,28 @@ def test_zero_grad_is_as_before_when_the_last_clock_is_gone() -> None:
     assert (optim.Optimizer.zero_grad, nn.Module.zero_grad, torch.amp.GradScaler.step) == before
 
 
+def test_what_somebody_else_wraps_meanwhile_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ours below it tells nobody any more: with another clock one clearing is told of once."""
+    monkeypatch.setattr(optim.Optimizer, "zero_grad", optim.Optimizer.zero_grad)  # put back
+    passed: list[Any] = []
+    with Loop().watched():
+        ours = optim.Optimizer.zero_grad
+
+        def theirs(self: Any, *args: Any, **kwargs: Any) -> None:
+            passed.append(self)
+            ours(self, *args, **kwargs)
+
+        monkeypatch.setattr(optim.Optimizer, "zero_grad", theirs)
+    assert optim.Optimizer.zero_grad is theirs
+    loop = Loop()
+    told: list[Any] = []
+    monkeypatch.setattr(loop.clock, "cleared", told.append)
+    with loop.watched():
+        loop.optimizer.zero_grad()
+    assert told == passed == [loop.optimizer]
+    assert optim.Optimizer.zero_grad is theirs
+
+
 def test_a_session_is_one_step_and_says_where_more_were_made(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -8,10 +8,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 import torch
 
 import fi_notebook as fi
+from fi_notebook.core.site import Site
+from fi_notebook.core.stats import STATISTICS
 from fi_notebook.ui.watch import LiveWatch
 from fi_notebook.ui.watch_view import MOST_STEPS, WatchView
 from tests import models
@@ -219,6 +222,20 @@ class TestFrames:
             view.close()
         assert figures
         assert all("_frame" in update for update in figures)
+
+    def test_a_frame_has_the_band_of_the_last_replay(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Golden runs at 1, then at 2; the second may lie where the first lay in memory."""
+        monkeypatch.setattr("fi_notebook.ui.watch_view.id", lambda _one: 7, raising=False)
+        site, width = Site.parse("relu*1:0"), len(STATISTICS)
+        drawn = []
+        model = models.mlp(seed=1).model
+        with comms(), closing(LiveWatch(model, site)) as watch, closing(watch.view) as view:
+            for value in (1.0, 2.0):
+                watch.add("golden", 0, [(site, np.full(width, value))], anew=True, golden=True)
+                watch.add("faulty", 0, [(site, np.zeros(width))])
+                view.flush()
+                drawn += [band.low.tolist() for band in view._bands.values()]
+        assert drawn == [[1.0], [2.0]]
 
     def test_a_view_is_made_once(self) -> None:
         """Shown twice, it is the same widget; all share one copy of plotly.js."""

@@ -512,6 +512,30 @@ class TestLife:
         for watch in (first, other, again):
             watch.close()
 
+    def test_a_watch_that_is_closed_so_is_logged(self, caplog: pytest.LogCaptureFixture) -> None:
+        """By what it was of, in one line."""
+        model = models.mlp(seed=1).model
+        with caplog.at_level(logging.INFO, "fi_notebook"):
+            first = Watching(model, "relu", steps="0-:10")
+            with Watching(model, "relu", steps="0-:10"):
+                assert first.closed
+        (said,) = caplog.messages
+        assert said == (
+            "<Watching of Sequential: relu; step -1> is closed: another one of the same tensors "
+            "began"
+        )
+
+    def test_a_watch_in_other_steps_or_of_another_kind_goes_on(self) -> None:
+        """Every tenth step beside every step, and one that sees replays beside both."""
+        case = models.mlp(seed=1)
+        session = fi.Session(case.step, model=case.model, optimizer=case.optimizer)
+        with (
+            Watching(case.model, "relu", steps="0-:10") as tenth,
+            Watching(case.model, "relu") as every,
+            session.watch("relu") as replays,
+        ):
+            assert [tenth.closed, every.closed, replays.closed] == [False, False, False]
+
     def test_what_was_recorded_outlives_it(self) -> None:
         """Closed twice, it still has its step and draws it."""
         case = models.mlp(seed=1)
