@@ -23,6 +23,8 @@ from fi_notebook.engine.bits import changed_mask, equal_bits, position_hash
 from fi_notebook.engine.ruler import QUICK, QUICK_BLOCK, Ruler, pairs
 from fi_notebook.engine.storages import is_dense, is_plain, local_part
 from fi_notebook.engine.store import Kept, sampled
+from fi_notebook.faults.bits import format_of
+from fi_notebook.faults.numbers import whole_numbers
 
 __all__ = [
     "EQUAL",
@@ -171,11 +173,13 @@ class _Part(NamedTuple):
     def of(cls, golden: torch.Tensor, faulty: torch.Tensor) -> _Part:
         """Measure a block."""
         mask = changed_mask(golden, faulty)
-        a, b = wide(golden), wide(faulty)
+        a, b = _elements(golden), _elements(faulty)
         finite = torch.isfinite(a) & torch.isfinite(b)
         reference, other = torch.where(finite, a, 0.0), torch.where(finite, b, 0.0)
-        delta = (other - reference).abs()
+        whole = golden.dtype in (torch.int64, torch.uint64)
+        delta = _apart(golden, faulty) if whole else (other - reference).abs()
         relative = torch.where(delta > 0, delta / reference.abs(), 0.0)
+        reference, other = _parts_of(reference), _parts_of(other)
         return cls(
             difference=float(delta.square().sum()),
             golden=float(reference.square().sum()),
@@ -185,10 +189,38 @@ class _Part(NamedTuple):
             max_rel=float(relative.max()),
             ulps=_ulps(golden, faulty, mask),
             changed=int(mask.sum()),
-            sign_flips=int((torch.signbit(a) != torch.signbit(b))[finite].sum()),
+            sign_flips=int(_other_signs(a, b)[finite].sum()),
             new_nan=int((b.isnan() & ~a.isnan()).sum()),
-            new_inf=int((b.isinf() & ~a.isinf()).sum()),
+            new_inf=int((_infinite(b) & ~_infinite(a)).sum()),
         )
+
+
+def _elements(tensor: torch.Tensor) -> torch.Tensor:
+    """The values in float64, complex as complex128."""
+    values = wide(tensor)
+    return torch.view_as_complex(values) if tensor.is_complex() else values
+
+
+def _parts_of(values: torch.Tensor) -> torch.Tensor:
+    return torch.view_as_real(values) if values.is_complex() else values
+
+
+def _apart(golden: torch.Tensor, faulty: torch.Tensor) -> torch.Tensor:
+    """How far 64-bit integers are apart, taken before float64 rounds them."""
+    a, b = (whole_numbers(side.detach())[0] for side in (golden, faulty))
+    steps = torch.maximum(a, b) - torch.minimum(a, b)  # below zero where 2**63 and more
+    return torch.where(steps < 0, steps.double() + 2.0**64, steps.double())
+
+
+def _other_signs(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """Which elements have another sign bit; of complex ones in either part."""
+    differs = torch.signbit(_parts_of(a)) != torch.signbit(_parts_of(b))
+    return differs.any(-1) if a.is_complex() else differs
+
+
+def _infinite(values: torch.Tensor) -> torch.Tensor:
+    """Which elements are infinite; a complex one of which a part is NaN counts as NaN alone."""
+    return values.isinf() & ~values.isnan() if values.is_complex() else values.isinf()
 
 
 def wide(tensor: torch.Tensor) -> torch.Tensor:
@@ -212,7 +244,7 @@ def _ratio(part: float, whole: float) -> float:
 
 
 def _ulps(golden: torch.Tensor, faulty: torch.Tensor, mask: torch.Tensor) -> float:
-    """Largest distance in representable values; NaN for what is not floating point."""
+    """Largest distance in representable values; NaN for what is no real floating point."""
     if not golden.is_floating_point():
         return math.nan
     a, b = golden.detach()[mask], faulty.detach()[mask]
@@ -232,6 +264,8 @@ def _ulps(golden: torch.Tensor, faulty: torch.Tensor, mask: torch.Tensor) -> flo
 
 def _ordered(values: torch.Tensor) -> torch.Tensor:
     """Bits as integers in the order of the values, so that neighbours differ by one."""
+    if "sign" not in format_of(values.dtype).fields:
+        return values.view(torch.uint8).to(torch.int64)
     width = values.element_size()
     integers = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[width]
     bits = values.view(integers).to(torch.int64)

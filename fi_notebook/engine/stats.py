@@ -11,7 +11,9 @@ a second look is taken.
 Limits: the standard deviation of a tensor over `EXACT` elements comes from its sum and
 norm in float32, which loses digits where the mean dwarfs it; its norm has 4 digits or more.
 Where squares are beyond float64 (magnitudes above 1e154) the standard deviation and the norm
-are infinite.
+are infinite, and where sums are (above 1e304) the mean is infinite or NaN. A complex element
+counts by its magnitude, as NaN where either part is, and as infinite where the magnitude is beyond
+float64.
 """
 
 from __future__ import annotations
@@ -167,8 +169,7 @@ def _has_values(tensor: torch.Tensor) -> bool:
 def _plain(tensor: torch.Tensor) -> torch.Tensor:
     values = tensor.detach()
     if values.is_complex():
-        wide = values.to(torch.complex64) if values.dtype == torch.complex32 else values
-        return wide.abs()
+        return torch.where(values.isnan(), math.nan, values.to(torch.complex128).abs())
     if values.is_neg():
         values = values.resolve_neg()
     if values.element_size() == 1 and values.is_floating_point():  # float8 has few kernels
@@ -343,7 +344,8 @@ def _square(tensor: torch.Tensor) -> torch.Tensor:
     """Sum of squares in float64, on the host."""
     values = local_part(tensor).detach()
     values = values if values.layout == torch.strided else values.to_dense()
-    values = values.abs() if values.is_complex() else values
+    if values.is_complex():
+        values = torch.view_as_real(values.resolve_conj())
     if values.element_size() < 4 or not values.is_floating_point():
         values = values.double()
     return torch.linalg.vector_norm(values, dtype=torch.float64).square().cpu()

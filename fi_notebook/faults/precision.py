@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 
 import torch
 
-from fi_notebook.faults.bits import Format, dtype_name
+from fi_notebook.faults.bits import Format
 from fi_notebook.faults.numbers import by_part, narrow, where
 from fi_notebook.faults.parameters import Parameter
 from fi_notebook.faults.registry import Context, register
@@ -70,11 +70,7 @@ def decimals_kept(values: torch.Tensor, decimals: int) -> torch.Tensor:
     def kept(part: torch.Tensor) -> torch.Tensor:
         scaled = part.double() * scale
         rounds = scaled.abs() < 2.0**52  # False for NaN too
-        rounded = scaled.round() / scale
-        to = PRECISIONS.get(dtype_name(part.dtype))
-        if to is not None:  # once, where torch would round by way of float32
-            rounded = rounded_to(rounded, to, toward_zero=False)
-        return where(rounds, narrow(rounded, part.dtype), part)
+        return where(rounds, narrow(scaled.round() / scale, part.dtype), part)
 
     return by_part(values, kept)
 

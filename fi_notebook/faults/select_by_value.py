@@ -6,7 +6,8 @@
               or what kind of number it is          {"where": "nan"}, "inf", "finite"
 
 These read the whole tensor once, four million elements at a time; contiguous memory is
-not copied. A comparison is torch's own in the tensor's dtype; on integers it is exact.
+not copied. A comparison is torch's own in the tensor's dtype; on integers it is exact. A number
+with a point or an exponent is one of float64.
 """
 
 from __future__ import annotations
@@ -33,7 +34,13 @@ from fi_notebook.faults.elements import (
     nothing_to_fit,
     whole,
 )
-from fi_notebook.faults.numbers import magnitude, widened
+from fi_notebook.faults.numbers import (
+    is_whole,
+    magnitude,
+    magnitudes_of_integers,
+    whole_numbers,
+    widened,
+)
 from fi_notebook.faults.tensors import pieces
 
 __all__: list[str] = []
@@ -43,12 +50,6 @@ def _where(tensor: torch.Tensor, test: Callable[[torch.Tensor], torch.Tensor]) -
     """Flat indices of the elements that pass a test."""
     found = [start + test(piece).nonzero().view(-1) for start, piece in pieces(tensor)]
     return torch.cat(found) if found else torch.empty(0, dtype=torch.int64, device=tensor.device)
-
-
-def _comparable(values: torch.Tensor, *, whole_number: bool) -> torch.Tensor:
-    """Values in a dtype in which torch compares as it does in the tensor's own."""
-    exact = not format_of(values.dtype).inexact and values.dtype != torch.uint64
-    return values.to(torch.int64) if exact and whole_number else widened(values)
 
 
 # top
@@ -68,7 +69,10 @@ def _choose_top(k: int, tensor: torch.Tensor, _generator: torch.Generator) -> In
     best = torch.empty(0, device=tensor.device)
     where = torch.empty(0, dtype=torch.int64, device=tensor.device)
     for start, piece in pieces(tensor):
-        size = magnitude(piece).nan_to_num(math.inf, posinf=math.inf)
+        if format_of(piece.dtype).inexact:
+            size = magnitude(piece).nan_to_num(math.inf, posinf=math.inf)
+        else:
+            size, _ = magnitudes_of_integers(piece)
         chosen = _largest(size, k)
         best = torch.cat([best.to(size.dtype), size[chosen]])
         where = torch.cat([where, start + chosen])
@@ -100,7 +104,7 @@ _KINDS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "finite": torch.isfinite,
 }
 _WHERE = re.compile(r"(?P<of>x|abs\(x\)|abs|\|x\|)?\s*(?P<sign><=|>=|==|!=|<|>)\s*(?P<number>\S+)")
-_WHOLE = re.compile(r"[+-]?[0-9]{1,19}")
+_WHOLE = re.compile(r"[+-]?[0-9]{1,20}")
 _INFINITE = re.compile(r"[+-]?inf(inity)?", re.IGNORECASE)
 _REAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?", re.IGNORECASE)
 
@@ -119,10 +123,19 @@ class _Test:
         """Where the values pass."""
         if self.kind:
             return _KINDS[self.kind](widened(values))
-        if self.absolute:
-            return _COMPARISONS[self.sign](magnitude(values), self.number)
-        whole_number = isinstance(self.number, int)
-        return _COMPARISONS[self.sign](_comparable(values, whole_number=whole_number), self.number)
+        if not format_of(values.dtype).inexact and is_whole(self.number):
+            return self._exactly(values)
+        numbers = magnitude(values) if self.absolute else widened(values)
+        return _COMPARISONS[self.sign](numbers, float(self.number))
+
+    def _exactly(self, values: torch.Tensor) -> torch.Tensor:
+        """Where integers pass a comparison with a whole number."""
+        numbers, lacking = (magnitudes_of_integers if self.absolute else whole_numbers)(values)
+        limit = int(self.number) - lacking
+        compare = _COMPARISONS[self.sign]
+        if -(1 << 63) <= limit < 1 << 63:
+            return compare(numbers, limit)
+        return torch.full_like(numbers, compare(0, limit), dtype=torch.bool)  # all on one side
 
 
 def _parse_where(value: Any) -> _Test:
@@ -140,11 +153,11 @@ def _parse_where(value: Any) -> _Test:
 
 
 def _number(text: str) -> int | float | None:
-    """The number of a comparison, a whole one exact below 2**63.
+    """The number of a comparison, a whole one exact up to 20 digits.
 
     None where it is none, as NaN, which equals nothing, and where float64 makes it infinite or 0.
     """
-    if _WHOLE.fullmatch(text) and abs(int(text)) < 1 << 63:
+    if _WHOLE.fullmatch(text):
         return int(text)
     if _INFINITE.fullmatch(text):
         return float(text)

@@ -9,14 +9,24 @@ How each computes on floats, integers, bools and complex numbers: see `numbers`.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Mapping
 from typing import Any, Final
 
 import torch
 
 from fi_notebook.faults.bits import Format, bit_view, dtype_of, format_of, from_bits, signed
-from fi_notebook.faults.numbers import arithmetic, by_part, narrow, random_patterns, where, widened
+from fi_notebook.faults.numbers import (
+    arithmetic,
+    by_part,
+    is_real,
+    narrow,
+    random_patterns,
+    where,
+    widened,
+)
 from fi_notebook.faults.parameters import Parameter, as_number
+from fi_notebook.faults.ranges import ends_inside, nothing_between
 from fi_notebook.faults.registry import Context, register
 from fi_notebook.faults.tensors import pieces
 
@@ -42,15 +52,8 @@ def _finite_on_integers(name: str) -> Any:
 
 
 def scaled(values: torch.Tensor, factor: int | float) -> torch.Tensor:
-    """Values of any dtype times a factor."""
-    exact = _is_exact(factor)
-    number = factor if exact else float(factor)
-    return arithmetic(values, lambda x: x * number, whole=exact)
-
-
-def _is_exact(number: int | float) -> bool:
-    """Whether it is a whole number that float64 holds."""
-    return isinstance(number, int) and abs(number) < 1 << 53
+    """Values of any dtype times a factor, each part of complex ones."""
+    return by_part(values, lambda part: arithmetic(part, operator.mul, factor))
 
 
 @register(
@@ -78,10 +81,12 @@ def scale(values: torch.Tensor, _ctx: Context, *, factor: Any) -> torch.Tensor:
 )
 def add(values: torch.Tensor, _ctx: Context, *, value: Any) -> torch.Tensor:
     """Adds a constant to values; to the real part of complex ones."""
-    given = as_number(value)
-    exact = _is_exact(given)
-    number = given if exact else float(given)
-    return arithmetic(values, lambda x: x + number, whole=exact)
+    number = as_number(value)
+    if not values.is_complex():
+        return arithmetic(values, operator.add, number)
+    real, imaginary = torch.view_as_real(values).unbind(-1)
+    added = arithmetic(real, operator.add, number)
+    return torch.view_as_complex(torch.stack([added, imaginary], -1))
 
 
 def _cannot_hold(number: int | float, layout: Format) -> str:
@@ -118,10 +123,13 @@ def _filled(values: torch.Tensor, number: int | float) -> torch.Tensor:
     if values.dtype == torch.uint64:
         pattern = int(number) - (1 << 64) if int(number) >> 63 else int(number)
         return torch.full_like(values.view(torch.int64), pattern).view(torch.uint64)
-    if values.dtype.is_floating_point and values.dtype.itemsize == 1:
-        return torch.full_like(values, number, dtype=torch.float32).to(values.dtype)
-    inexact = values.dtype.is_floating_point or values.dtype.is_complex
-    return torch.full_like(values, float(number) if inexact else number)
+    if values.is_complex():
+        real = _filled(values.real, number)
+        return torch.view_as_complex(torch.stack([real, torch.zeros_like(real)], -1))
+    if not is_real(values.dtype):
+        return torch.full_like(values, number)
+    given = torch.tensor(float(number), dtype=torch.float64, device=values.device)
+    return torch.empty_like(values).copy_(narrow(given, values.dtype))
 
 
 @register(
@@ -236,9 +244,10 @@ def _no_range(given: Mapping[str, Any]) -> str:
         Parameter("low", "float", 0.0, summary="Smallest value."),
         Parameter("high", "float", 1.0, summary="Largest value."),
     ),
-    integers="Whole numbers from low to high, held at the ends of the dtype.",
+    integers="Whole numbers from low to high, drawn in float64, held at the ends of the dtype.",
     source="a value that has nothing to do with the right one, in a known range",
     example={"low": -1.0, "high": 1.0},
+    refuse=nothing_between,
     relate=lambda given: _no_range({"low": 0.0, "high": 1.0} | dict(given)),
 )
 def random_uniform(values: torch.Tensor, ctx: Context, *, low: float, high: float) -> torch.Tensor:
@@ -249,12 +258,14 @@ def random_uniform(values: torch.Tensor, ctx: Context, *, low: float, high: floa
             part.shape, generator=ctx.generator, dtype=torch.float64, device=ctx.generator.device
         ).to(part.device)
         first, last = float(low), float(high)
+        least, most = ends_inside(low, high, format_of(part.dtype))
         if not math.isfinite(last - first):  # too far apart for their distance
-            return narrow(first * (1 - unit) + last * unit, part.dtype)
-        if format_of(part.dtype).inexact:
-            return narrow(first + unit * (last - first), part.dtype)
-        first, last = float(math.ceil(low)), float(math.floor(high))
-        return narrow(first + (unit * (last - first + 1)).floor(), part.dtype)
+            found = first * (1 - unit) + last * unit
+        elif format_of(part.dtype).inexact:
+            found = first + unit * (last - first)
+        else:
+            found = least + (unit * (most - least + 1)).floor()
+        return narrow(found.clamp(least, most), part.dtype)
 
     return by_part(values, drawn)
 
@@ -269,6 +280,9 @@ def random_uniform(values: torch.Tensor, ctx: Context, *, low: float, high: floa
     integers="Computed in float64; whole numbers keep within the range.",
     source="saturating arithmetic; a limiter where there should be none",
     example={"low": -1.0, "high": 0.5},
+    refuse=lambda given, layout, shape: (
+        "" if layout.inexact else nothing_between(given, layout, shape)
+    ),
     relate=lambda given: (
         _no_range(given) or ("" if any(n is not None for n in given.values()) else _NO_LIMIT)
     ),

@@ -65,3 +65,51 @@ def test_another_shape_is_said() -> None:
     """And not measured."""
     found = difference("w", torch.zeros(2), torch.zeros(3))
     assert (found.equal, found.note) == (False, "other shape or dtype")
+
+
+@pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental:UserWarning")
+@pytest.mark.parametrize("dtype", [torch.complex32, torch.complex64, torch.complex128])
+def test_a_complex_number_is_one_element(dtype: torch.dtype) -> None:
+    """|3 + 4j| = 5, of 0 and 1; a sign that flips in both parts is one."""
+    found = measure(torch.tensor([0j, 1]).to(dtype), torch.tensor([3 + 4j, 1]).to(dtype))
+    assert (found.changed, found.numel) == (1, 2)
+    assert (found.max_abs, found.relative_l2, found.max_rel) == (5.0, 5.0, inf)
+    assert found.cosine == pytest.approx(1 / sqrt(26))  # (0, 0, 1, 0) and (3, 4, 1, 0)
+    assert isnan(found.max_ulp)
+    found = measure(torch.tensor([1 + 1j, 1]).to(dtype), torch.tensor([-1 - 1j, 1]).to(dtype))
+    assert (found.sign_flips, found.changed) == (1, 1)
+    assert found.max_rel == pytest.approx(2.0)
+
+
+def test_a_complex_number_with_a_part_that_is_nan_is_nan_and_nothing_else() -> None:
+    """Counted once, and not as infinite; its finite part is in no distance."""
+    golden = torch.tensor([1 + 1j, 1, 2, 3, complex(nan, inf)])
+    others = [complex(nan, nan), complex(5, nan), complex(inf, nan), complex(inf, 3), complex(inf)]
+    found = measure(golden, torch.tensor(others))
+    assert (found.new_nan, found.new_inf, found.changed) == (3, 2, 5)
+    assert (found.relative_l2, found.max_abs, found.sign_flips) == (0.0, 0.0, 0)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "golden", "faulty"),
+    [
+        (torch.int64, 2**53, 2**53 + 1),
+        (torch.int64, 2**60, 2**60 + 32),  # bit 5
+        (torch.int64, -(2**63), 2**63 - 1),
+        (torch.uint64, 2**64 - 1, 2**64 - 4),
+        (torch.uint64, 0, 2**64 - 1),
+        (torch.int32, -(2**31), 2**31 - 1),
+    ],
+)
+def test_integers_are_as_far_apart_as_they_are(
+    dtype: torch.dtype, golden: int, faulty: int
+) -> None:
+    """Their difference, rounded once, where float64 has not the integers themselves."""
+    found = measure(torch.tensor([golden, 1], dtype=dtype), torch.tensor([faulty, 1], dtype=dtype))
+    assert found.max_abs == float(abs(faulty - golden))
+
+
+def test_neighbours_of_a_dtype_without_sign_are_one_step_apart() -> None:
+    """Bits 127 and 128 of e8m0 are 1 and 2, its top bit one of the exponent."""
+    one, two = (torch.tensor([n], dtype=torch.uint8).view(torch.float8_e8m0fnu) for n in (127, 128))
+    assert measure(one, two).max_ulp == 1

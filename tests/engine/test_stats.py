@@ -132,3 +132,14 @@ def test_half_precision_complex_numbers_are_summarised_in_single_precision() -> 
     found = tensor_stats(torch.complex(part, part))
     assert found.posinf == 0
     assert found.max == pytest.approx(6e4 * math.sqrt(2), rel=1e-3)
+
+
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
+def test_a_complex_number_counts_by_its_magnitude(dtype: torch.dtype) -> None:
+    """Finite where both parts are, beyond float32 too; NaN where one part is NaN."""
+    large = complex(2.25e38, 3e38)  # 0.75e38 times (3, 4): 3.75e38
+    odd = [complex(math.nan, math.inf), complex(math.inf, 1)]
+    found = tensor_stats(torch.tensor([large, 0j, *odd], dtype=dtype))
+    assert (found.nan, found.posinf, found.zeros) == (1, 1, 1)
+    assert found.max == pytest.approx(3.75e38)
+    assert euclidean_norm([torch.tensor([large, 0j], dtype=dtype)]) == pytest.approx(3.75e38)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import operator
 from pathlib import Path
 from typing import Any
 
@@ -403,11 +404,41 @@ def test_where_on_integers_is_exact() -> None:
     assert chosen({"where": f"> {2**53}"}, wide) == [1]
     ends = torch.tensor([2**63 - 2, 2**63 - 1])
     assert chosen({"where": f">= {2**63 - 1}"}, ends) == [1]
-    assert chosen({"where": f"> {2**63}"}, ends) == []  # from there on as float64
+    assert chosen({"where": f"> {2**63}"}, ends) == []
+    assert chosen({"where": f">= -{2**63}"}, torch.tensor([-(2**63), 1])) == [0, 1]
+    assert chosen({"where": f"> -{2**63}"}, torch.tensor([-(2**63), 1])) == [1]
     assert chosen({"where": "< 300"}, torch.tensor([1, 2], dtype=torch.int8)) == [0, 1]
     assert chosen({"where": "> 1.5"}, torch.tensor([1, 2])) == [1]
     assert chosen({"where": "> 1"}, torch.tensor([1, 2], dtype=torch.uint64)) == [1]
     assert chosen("nonzero", torch.tensor([True, False])) == [0]
+
+
+_COMPARED = {"<": operator.lt, "<=": operator.le, "==": operator.eq, ">": operator.gt}
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int64", "uint8", "uint64"])
+@given(st.data())
+def test_integers_are_compared_and_ordered_as_python_s(dtype: str, data: st.DataObject) -> None:
+    """Themselves and their magnitudes, near the numbers that they are compared with."""
+    ends = torch.iinfo(getattr(torch, dtype))
+    near = st.sampled_from([ends.min, 0, 2**53, 2**62, ends.max]) if ends.bits == 64 else st.just(0)
+    number = data.draw(near) + data.draw(st.integers(-3, 3))
+    whole = st.integers(number - 2, number + 2) | st.integers(ends.min, ends.max)
+    values = data.draw(st.lists(whole.filter(lambda x: ends.min <= x <= ends.max), min_size=1))
+    tensor = torch.tensor(values, dtype=getattr(torch, dtype))
+    for sign, compare in _COMPARED.items():
+        plain = [n for n, x in enumerate(values) if compare(x, number)]
+        absolute = [n for n, x in enumerate(values) if compare(abs(x), number)]
+        assert chosen({"where": f"{sign} {number}"}, tensor) == plain
+        assert chosen({"where": f"abs(x) {sign} {number}"}, tensor) == absolute
+    largest = max(range(len(values)), key=lambda n: (abs(values[n]), -n))
+    assert chosen({"top": 1}, tensor) == [largest]
+
+
+def test_a_whole_number_with_a_point_is_compared_exactly() -> None:
+    """2**53 as float64, which 2**53 + 1 would be rounded to."""
+    wide = torch.tensor([2**53, 2**53 + 1])
+    assert chosen({"where": "> 9007199254740992.0"}, wide) == [1]
 
 
 def test_complex_numbers_have_no_order() -> None:

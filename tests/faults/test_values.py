@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -54,6 +55,9 @@ def test_float8_computes_in_float32(dtype: str) -> None:
         ("uint8", [1, 200], {"factor": 1.5}, [2, 255]),
         ("uint8", [1, 200], {"factor": -1}, [0, 0]),
         ("int64", [2**53 + 1], {"factor": 1}, [2**53 + 1]),  # exact: no float64 in between
+        ("int64", [2**53 + 1], {"factor": 1.0}, [2**53 + 1]),  # a float is whole as well
+        ("int64", [1, 0, -1], {"factor": 2**53 + 1}, [2**53 + 1, 0, -(2**53) - 1]),
+        ("uint64", [1, 2], {"factor": 2**63 + 1}, [2**63 + 1, 2**64 - 1]),
         ("int64", [2**62, -(2**62)], {"factor": 3}, [2**63 - 1, -(2**63)]),
         ("int64", [2**62], {"factor": 1e300}, [2**63 - 1]),
         ("uint64", [2**63, 5], {"factor": 2}, [2**64 - 1, 10]),
@@ -75,6 +79,8 @@ def test_scale(dtype: str, values: list[Any], parameters: dict[str, Any], expect
         ("int8", [1], 0.5, [2]),  # 1.5 to even
         ("uint8", [5], -10, [0]),
         ("int64", [2**63 - 1, 2**63 - 10], 5, [2**63 - 1, 2**63 - 5]),
+        ("int64", [2**53 + 1], 0.0, [2**53 + 1]),
+        ("int64", [-5, 1], 2**63, [2**63 - 5, 2**63 - 1]),
         ("uint64", [2**64 - 1], -5, [2**64 - 6]),
         ("uint64", [2**64 - 3], 5, [2**64 - 1]),
         ("bool", [True, False], 1, [True, True]),
@@ -93,7 +99,8 @@ def test_add(dtype: str, values: list[Any], value: float, expected: list[Any]) -
 def test_whole_arithmetic_on_integers_is_python_s_held_at_the_ends(
     dtype: str, data: st.DataObject, number: int
 ) -> None:
-    """Scale and add against exact integers, over the whole range of the dtype."""
+    """Scale and add against exact integers, over the whole range of the dtype and beyond."""
+    number += data.draw(st.sampled_from([0, 2**53, -(2**53), 2**63, -(2**63), 2**64]))
     ends = torch.iinfo(dtype_of(dtype))
     values = data.draw(st.lists(st.integers(ends.min, ends.max), min_size=1, max_size=9))
 
@@ -150,6 +157,41 @@ def test_set_fills_every_dtype() -> None:
     assert struck([0], "set", "complex64", value=2) == [2 + 0j]
 
 
+NARROW = [d for d in FORMATS if d.startswith(("float16", "bfloat16", "float8")) and "e8m0" not in d]
+
+
+@pytest.mark.parametrize("dtype", NARROW)
+@given(data=st.data())
+def test_set_rounds_once(dtype: str, data: st.DataObject) -> None:
+    """Near the middle of two values it is the nearer one, of a tie the even one, by fractions."""
+    low = torch.tensor([1]).to(dtype_of(dtype))
+    width = 8 * low.element_size()
+    last = int(bit_view(torch.tensor(torch.finfo(low.dtype).max).to(low.dtype)))
+    bits = data.draw(st.integers(0, last - 1))
+    carrier = torch.uint8 if width == 8 else torch.int16
+    pair = torch.tensor([bits, bits + 1], dtype=carrier).view(low.dtype).double().tolist()
+    middle = sum(pair) / 2
+    nudge = data.draw(st.sampled_from([0.0, 2.0**-30, -(2.0**-30), 2.0**-45, -(2.0**-45)]))
+    given_value = middle * (1 + nudge)
+    first, second = (abs(Fraction(given_value) - Fraction(end)) for end in pair)
+    even = bits + bits % 2
+    expected = pair[even - bits] if first == second else pair[second < first]
+    assert struck([0.0], "set", dtype, value=given_value) == [expected]
+    if not dtype.endswith("fnuz"):
+        assert struck([0.0], "set", dtype, value=-given_value) == [-expected]
+
+
+def test_complex_numbers_are_scaled_and_added_to_by_part() -> None:
+    """No part makes NaN of an infinite other one, and a zero keeps its sign."""
+    values = [complex(math.inf, 1), complex(1, -0.0)]
+    infinite, signed_zero = struck(values, "scale", "complex64", factor=2)
+    assert infinite == complex(math.inf, 2)
+    assert (signed_zero, math.copysign(1, signed_zero.imag)) == (2, -1)
+    infinite, signed_zero = struck(values, "add", "complex64", value=2)
+    assert infinite == complex(math.inf, 1)
+    assert (signed_zero, math.copysign(1, signed_zero.imag)) == (3, -1)
+
+
 def test_nan_inf_zero_negate() -> None:
     """The constants, by part where it is complex."""
     (number,) = struck([1 + 1j], "nan", "complex64")
@@ -198,6 +240,37 @@ def test_random_uniform_keeps_its_range() -> None:
     whole = faults.apply(torch.zeros(1000, dtype=torch.int16), "random_uniform", low=-2, high=3)
     assert set(whole.tolist()) == {-2, -1, 0, 1, 2, 3}
     assert faults.apply(torch.zeros(3), "clamp", low=1.5, high=1.5).tolist() == [1.5] * 3
+
+
+@pytest.mark.parametrize("dtype", [*NARROW, "float8_e8m0fnu", "float32", "complex64"])
+def test_random_uniform_never_leaves_its_range(dtype: str) -> None:
+    """Of 0.0999 to 0.1 the narrow dtypes round up to beyond the largest value."""
+    low = 0.02
+    after = faults.apply(
+        torch.zeros(5_000).to(dtype_of(dtype)), "random_uniform", low=low, high=0.1
+    )
+    parts = torch.view_as_real(after) if after.is_complex() else after
+    assert low <= float(parts.double().min()) <= float(parts.double().max()) <= 0.1
+
+
+@pytest.mark.parametrize(
+    ("model", "dtype", "low", "high", "message"),
+    [
+        ("random_uniform", "int32", 0.2, 0.8, "no whole number lies from low=0.2 to high=0.8"),
+        ("random_uniform", "uint8", 2.5, 2.9, "no whole number lies from low=2.5 to high=2.9"),
+        ("clamp", "int32", 0.2, 0.8, "no whole number lies from low=0.2 to high=0.8"),
+        ("clamp", "bool", 0.2, 0.8, "no whole number lies from low=0.2 to high=0.8"),
+        ("random_uniform", "bfloat16", 0.1, 0.1, "no value of bfloat16 lies from low=0.1 to"),
+        ("random_uniform", "float16", 1e5, 1e6, "no value of float16 lies from low=100000.0 to"),
+        ("random_uniform", "float8_e8m0fnu", -1, 0, "no value of float8_e8m0fnu lies from low=-1"),
+    ],
+)
+def test_a_range_without_a_value_is_refused(
+    model: str, dtype: str, low: float, high: float, message: str
+) -> None:
+    """Nothing could be drawn or held there."""
+    with pytest.raises(FaultError, match=message):
+        faults.check_tensor(model, {"low": low, "high": high}, "all", dtype, (3,))
 
 
 @pytest.mark.parametrize("dtype", ["int64", "float64", "int32"])
