@@ -10,7 +10,8 @@ A site is found again by where its call stands (phase, module, call of the modul
 parameter), by its operator and by which call of that operator it is *there*; not by
 its place in the stream, and not by its number over the whole step, which one extra
 call would shift for every later call. Where both runs make the same calls this is the
-same as matching by site text.
+same as matching by site text. Where one makes more of them there, the shape tells first
+which they are.
 
 Calls that mean nothing (`analysis.incidental`) are no structural difference.
 
@@ -120,13 +121,47 @@ def _site_keys(golden: Trace, faulty: Trace) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _call_keys(golden: Trace, faulty: Trace) -> tuple[np.ndarray, np.ndarray]:
-    """One number per call: where it stands, its operator, and the how-manieth there."""
+    """One number per call: where it stands, its operator, and the how-manieth there.
+
+    Where one run makes more of them than the other, those of the same shape are matched first,
+    and then what is left.
+    """
     context = [np.concatenate(pair) for pair in zip(*_contexts(golden, faulty), strict=True)]
     codes = _codes(context)
     split = golden.call_count
-    nth = np.concatenate([_occurrence(codes[:split]), _occurrence(codes[split:])])
-    keys = _codes([codes, nth])
+    keys = _numbered(codes, split)
+    lone = _is_lone(keys, split)
+    if np.any(lone):
+        uneven = np.isin(codes, codes[lone])
+        shapes = np.concatenate(_call_shapes(golden, faulty))
+        keys = _numbered(_codes([codes, np.where(uneven, shapes, 0)]), split)
+        lone = _is_lone(keys, split)
+        keys = _codes([lone, np.where(lone, _numbered(_codes([codes, lone]), split), keys)])
     return keys[:split], keys[split:]
+
+
+def _numbered(codes: np.ndarray, split: int) -> np.ndarray:
+    """One number per call of either run: its code, and the how-manieth of its run has it."""
+    nth = np.concatenate([_occurrence(codes[:split]), _occurrence(codes[split:])])
+    return _codes([codes, nth])
+
+
+def _is_lone(keys: np.ndarray, split: int) -> np.ndarray:
+    """Whether the other run has no call of the same key."""
+    golden, faulty = keys[:split], keys[split:]
+    return ~np.concatenate([np.isin(golden, faulty), np.isin(faulty, golden)])
+
+
+def _call_shapes(golden: Trace, faulty: Trace) -> list[np.ndarray]:
+    """The number of the shape of each call's first output; -1 where it has none."""
+    numbers = _shared(golden.tables, faulty.tables, lambda tables: tables.shapes)
+    found = []
+    for trace, number in zip((golden, faulty), numbers, strict=True):
+        shapes = np.full(trace.call_count, -1, dtype=np.int64)
+        calls, first = np.unique(trace.site_columns["call"], return_index=True)
+        shapes[calls] = number[trace.site_columns["shape"][first]]
+        found.append(shapes)
+    return found
 
 
 def _contexts(golden: Trace, faulty: Trace) -> list[list[np.ndarray]]:

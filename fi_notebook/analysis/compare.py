@@ -26,7 +26,7 @@ from fi_notebook.analysis.align import Alignment, align, describe
 from fi_notebook.analysis.effects import assign_effects, growths
 from fi_notebook.analysis.incidental import count_as_equal
 from fi_notebook.analysis.mechanisms import assign_mechanisms
-from fi_notebook.analysis.statistics import judge_statistics
+from fi_notebook.analysis.statistics import judge_statistics, unknown
 from fi_notebook.analysis.unread import count_as_differing
 from fi_notebook.analysis.words import four_digits, several
 from fi_notebook.core.run import (
@@ -111,16 +111,24 @@ def _first_words(comparison: Comparison, tolerance: float) -> str:
     """Where the traces first differ, as a sentence."""
     beyond = f" by more than the relative tolerance {four_digits(tolerance)}" if tolerance else ""
     rows = comparison.diverged
-    matched = rows[(comparison.columns["golden"] >= 0)[rows]] if len(rows) else rows
-    matched = matched[(comparison.columns["faulty"] >= 0)[matched]]
-    if not len(matched):
+    both = (comparison.columns["golden"] >= 0) & (comparison.columns["faulty"] >= 0)
+    matched = rows[both[rows]]
+    where = _where_words(comparison, int(matched[0])) if len(matched) else ""
+    if len(rows) and not both[rows[0]]:
+        said = f"; of what both have, the first that differs{beyond} is {where}" if where else ""
+        return f"the traces first differ in their calls: {comparison.structural}{said}"
+    if not where:
         return f"no site that both traces have differs{beyond}"
-    row = int(matched[0])
+    return f"the traces first differ{beyond} at {where}"
+
+
+def _where_words(comparison: Comparison, row: int) -> str:
+    """A site that both traces have and that differs, and how far at least."""
     far = float(comparison.columns["relative_l2"][row])
     where = describe(comparison.golden, int(comparison.columns["golden"][row]))
     bad = any(comparison.columns[name][row] > 0 for name in ("new_nan", "new_inf"))
     bound = f"; relative L2 at least {four_digits(far)}" if far > 0 and not bad else ""
-    return f"the traces first differ{beyond} at {where}{bound}"
+    return f"{where}{bound}"
 
 
 def _settings_words(golden: Trace, faulty: Trace) -> str:
@@ -234,6 +242,9 @@ def _take_measures(
         return
     measured = ~np.isnan(given["equal"])
     given.setdefault("exact", np.ones(len(rows)))
+    differ = matched[measured & (given["equal"] == 0)]
+    for name in set(DISTANCES) - set(_BOUNDED):  # that statistics are the same is no 0 here
+        columns[name][differ] = unknown(name)
     for name in _MEASURES:
         values = given.get(name, np.full(len(rows), np.nan))
         taken = measured & ~np.isnan(values)

@@ -32,7 +32,7 @@ import numpy as np
 from fi_notebook.core.detection import Alarm, Bound, Detection
 from fi_notebook.core.run import Comparison, StepRecord
 from fi_notebook.core.site import PHASES
-from fi_notebook.core.stats import nonfinite_count
+from fi_notebook.core.stats import NONFINITE
 from fi_notebook.core.trace import Trace
 from fi_notebook.errors import FaultError, did_you_mean
 
@@ -74,6 +74,9 @@ logger = logging.getLogger("fi_notebook")
 
 Detector = Callable[..., Iterable[Alarm | Bound]]
 _REGISTRY: dict[str, Detector] = {}
+
+_Limits = tuple[np.ndarray, np.ndarray]
+_VALUES = {"nan": float("nan"), "posinf": float("inf"), "neginf": -float("inf")}
 
 
 def register(name: str, *, replace: bool = False) -> Callable[[Detector], Detector]:
@@ -213,14 +216,28 @@ def _alarm_at(observed: Observed, row: int, value: float, threshold: float) -> A
     return Alarm(observed.step, str(observed.trace.site(row)), value, threshold)
 
 
+def _more(observed: Observed, name: str) -> np.ndarray:
+    """Whether each site holds more NaN, +Inf or -Inf than its golden row; one without has none."""
+    golden = np.append(np.maximum(observed.golden.site_columns[name], 0), 0)  # -1 is the last
+    return np.asarray(observed.trace.site_columns[name] > golden[observed.golden_rows])
+
+
 @register("nan_guard")
 def nan_guard(observed: Observed) -> Iterable[Alarm]:
-    """Alarms at the first call of the step, and in every step, with NaN or Inf."""
+    """Alarms at the first call with NaN or Inf, and in every step with NaN or Inf.
+
+    A call counts where it holds more of them than in the golden run, in which a mask may be
+    -Inf; where none does, one with NaN counts as well.
+    """
     columns = observed.trace.site_columns
-    rows = np.flatnonzero(nonfinite_count(columns))
+    more = {name: _more(observed, name) for name in NONFINITE}
+    rows = np.flatnonzero(np.any(list(more.values()), axis=0))
+    if not len(rows):
+        rows = np.flatnonzero(columns["nan"] > 0)
     if len(rows):
-        value = float("nan") if columns["nan"][rows[0]] > 0 else float("inf")
-        yield _alarm_at(observed, int(rows[0]), value, float("nan"))
+        row = int(rows[0])
+        kind = next((name for name in NONFINITE if more[name][row]), "nan")
+        yield _alarm_at(observed, row, _VALUES[kind], float("nan"))
     for record in observed.steps:
         values = [record.loss, record.gradient_norm, record.parameter_norm]
         seen = values if observed.has_loss else values[1:]
@@ -236,14 +253,16 @@ def loss_spike(
 
     Args:
         observed: The run.
-        factor: How many times the median.
+        factor: How many times the median; from a negative one the same room is left above,
+            ``median + (factor - 1) |median|``.
         window: Over how many steps before.
     """
     for n, record in enumerate(observed.steps):
         before = [r.loss for r in observed.steps[max(0, n - window) : n] if np.isfinite(r.loss)]
         if not before:
             continue
-        limit = factor * float(np.median(before))
+        median = float(np.median(before))
+        limit = median + (factor - 1) * abs(median)
         yield Bound(record.step, "loss", limit)
         if record.loss > limit:
             yield alarm_at_step(record, record.loss, limit)
@@ -266,36 +285,47 @@ def activation_range(observed: Observed, *, margin: float = 0.1) -> Iterable[Ala
         observed: The run.
         margin: Share of the golden range that is allowed on either side.
     """
-    yield from _out_of_range(observed, "forward", lambda low, high: margin * (high - low))
+
+    def limits(low: np.ndarray, high: np.ndarray) -> _Limits:
+        room = margin * (high - low)
+        return low - room, high + room
+
+    yield from _out_of_range(observed, "forward", limits)
 
 
 @register("optimizer_bound")
 def optimizer_bound(observed: Observed, *, factor: float = 10.0) -> Iterable[Alarm]:
-    """Alarms where a value of the optimizer (a moment) is far beyond the golden run's.
+    """Alarms where a value of the optimizer (a moment) is far larger than the golden run's.
 
     Args:
         observed: The run.
-        factor: How many times the largest golden value of the same call.
+        factor: How many times the largest golden magnitude of the same call.
     """
-    yield from _out_of_range(
-        observed,
-        "optimizer",
-        lambda low, high: (factor - 1) * np.maximum(np.abs(low), np.abs(high)),
-    )
+
+    def limits(low: np.ndarray, high: np.ndarray) -> _Limits:
+        limit = factor * np.maximum(np.abs(low), np.abs(high))
+        return -limit, limit
+
+    yield from _out_of_range(observed, "optimizer", limits)
 
 
 def _out_of_range(
-    observed: Observed, phase: str, room: Callable[[np.ndarray, np.ndarray], np.ndarray]
+    observed: Observed, phase: str, limits: Callable[[np.ndarray, np.ndarray], _Limits]
 ) -> Iterable[Alarm]:
-    """Alarms of the outputs of a phase that leave the golden range and the room around it."""
+    """Alarms of the outputs of a phase that leave the limits from the golden range.
+
+    An infinity leaves them wherever there are more of its sign than in the golden run.
+    """
     trace, golden = observed.trace, observed.golden
     phases = trace.calls["phase"][trace.site_columns["call"]]
     rows = np.flatnonzero((observed.golden_rows >= 0) & (phases == PHASES.index(phase)))
     reference = observed.golden_rows[rows]
-    low, high = (golden.site_columns[name][reference] for name in ("min", "max"))
+    floor, ceiling = limits(*(golden.site_columns[name][reference] for name in ("min", "max")))
     least, most = (trace.site_columns[name][rows] for name in ("min", "max"))
-    floor, ceiling = low - room(low, high), high + room(low, high)
-    for n in np.flatnonzero((least < floor) | (most > ceiling)).tolist():
-        above = bool(most[n] > ceiling[n])
-        value, threshold = (most[n], ceiling[n]) if above else (least[n], floor[n])
+    least = np.where(_more(observed, "neginf")[rows], -np.inf, least)
+    most = np.where(_more(observed, "posinf")[rows], np.inf, most)
+    below = (least < floor) | np.isneginf(least)
+    above = (most > ceiling) | np.isposinf(most)
+    for n in np.flatnonzero(below | above).tolist():
+        value, threshold = (most[n], ceiling[n]) if above[n] else (least[n], floor[n])
         yield _alarm_at(observed, int(rows[n]), float(value), float(threshold))

@@ -64,14 +64,15 @@ def departure(series: Series, band: Band, statistic: str) -> int | None:
 
 
 def alerts(run: WatchedRun) -> tuple[Alert, ...]:
-    """The steps in which a site began to hold NaN or Inf, in the order of the steps."""
-    return tuple(sorted(_alerts(run), key=lambda alert: alert.step))
+    """The steps in which a site began to hold NaN, +Inf or -Inf; in each the NaN first."""
+    return tuple(sorted(_alerts(run), key=lambda alert: (alert.step, not alert.nan)))
 
 
 def _alerts(run: WatchedRun) -> Iterable[Alert]:
     for name, series in run.series.items():
-        bad = series.nonfinite > 0
-        begins = np.flatnonzero(bad & ~np.concatenate([[False], bad[:-1]]))
+        bad = series.values[:, NONFINITE_COLUMNS] > 0
+        before = np.concatenate([np.zeros_like(bad[:1]), bad[:-1]])
+        begins = np.flatnonzero(np.any(bad & ~before, axis=1))
         for row in begins.tolist():
             counts = np.nan_to_num(series.values[row, NONFINITE_COLUMNS]).astype(int).tolist()
             yield Alert(int(series.steps[row]), name, *counts)

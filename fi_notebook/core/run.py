@@ -253,6 +253,9 @@ class Comparison:
     def to_pandas(self) -> pd.DataFrame:
         """One row per site: where it is, measures of what is finite in both, new NaN and Inf.
 
+        A site of both runs has its name in the golden one. That of a site which the faulty run
+        makes alone says so, where the golden run has another of the name.
+
         Raises:
             ModuleNotFoundError: pandas is not installed.
         """
@@ -264,6 +267,8 @@ class Comparison:
         mechanisms = np.asarray(MECHANISMS, dtype=object)[self.columns["mechanism"]]
         measures = {k: v for k, v in self.columns.items() if k not in NOT_MEASURED}
         where = {name: _either(first[name], golden, second[name], faulty) for name in names}
+        alone = (golden < 0) & np.isin(where["site"].astype(str), first["site"].astype(str))
+        where["site"][alone] += " (faulty run)"
         judged = {"effect": effects, "mechanism": mechanisms, "growth": self.columns["growth"]}
         return frame({**where, **judged, **measures})
 

@@ -66,7 +66,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """The first step of a stretch in which a tensor held NaN or Inf.
+    """A step in which a tensor began to hold NaN, +Inf or -Inf, and what it held of each.
 
     Attributes:
         step: Number of the step.

@@ -18,9 +18,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from fi_notebook.analysis.words import several
 from fi_notebook.core.site import PHASES, Target, module_text
-from fi_notebook.core.stats import nonfinite_count
+from fi_notebook.core.stats import NONFINITE, nonfinite_count
 from fi_notebook.core.trace import Trace
 from fi_notebook.core.words import agreed, counted
 from fi_notebook.errors import FiError, SiteError
@@ -29,7 +31,7 @@ __all__ = ["events", "sites", "trace"]
 
 
 def trace(found: Trace) -> str:
-    """Calls by phase, and how many outputs are not finite.
+    """Calls by phase, how many outputs are not finite, and which call made the first NaN and Inf.
 
     Args:
         found: A trace.
@@ -43,10 +45,20 @@ def trace(found: Trace) -> str:
     bad = nonfinite_count(found.site_columns) > 0
     many = int(bad.sum())
     lines.append(f"{counted(many, 'site')} {agreed(many, 'hold')} NaN or Inf")
-    if many:
-        first = found.site(int(bad.argmax()))
-        lines.append(f"  the first is {first} ({first.phase}, {module_text(first.module)})")
-    return "\n".join(lines)
+    return "\n".join([*lines, *_first_of_each(found)])
+
+
+def _first_of_each(found: Trace) -> list[str]:
+    """How many sites hold NaN, +Inf and -Inf, and the first of each: no call before it made any."""
+    lines = []
+    for name, kind in zip(NONFINITE, ("NaN", "+Inf", "-Inf"), strict=True):
+        rows = np.flatnonzero(found.site_columns[name] > 0)
+        if len(rows):
+            site = found.site(int(rows[0]))
+            where = [site.phase, module_text(site.module), *(f.label for f in site.code[:1])]
+            sites = counted(len(rows), "site")
+            lines.append(f"  {kind}: {sites}, the first is {site} ({', '.join(where)})")
+    return lines
 
 
 def sites(found: Trace, target: str) -> str:

@@ -57,6 +57,30 @@ def test_another_shape_is_a_structural_divergence_but_matched() -> None:
     assert "has the shape (2, 3) in the golden run and (2, 4) in the faulty" in alignment.structural
 
 
+def test_the_shape_tells_which_of_unequally_many_calls_is_which() -> None:
+    """Two detaches before the third: only that has the shape of the golden one."""
+    row, table = Call("detach", "act", outputs=((3,),)), Call("detach", "act", outputs=((4, 3),))
+    alignment = align(build(table, MM), build(row, row, table, MM))
+    assert alignment.golden_rows.tolist() == [-1, -1, 0, 1]
+    assert alignment.structural == ""  # a detach alone means nothing
+
+
+def test_what_is_left_of_unequally_many_calls_is_matched_in_order() -> None:
+    """The mm of (4, 3) is found; of the other two the first has the place of that of (3, 4)."""
+    shapes = [(3, 4), (4, 3)], [(4, 4), (3, 3), (4, 3)]
+    traces = (build(*(replace(MM, outputs=(shape,)) for shape in each)) for each in shapes)
+    alignment = align(*traces)
+    assert alignment.golden_rows.tolist() == [0, -1, 1]
+    assert alignment.faulty_rows.tolist() == [0, 1, 2]
+
+
+def test_equally_many_calls_are_matched_in_order_whatever_their_shape() -> None:
+    """A batch of twice the size, in which one call has the shape that another had before."""
+    shapes = [(2, 3), (4, 3)], [(4, 3), (8, 3)]
+    traces = (build(*(replace(MM, outputs=(shape,)) for shape in each)) for each in shapes)
+    assert align(*traces).golden_rows.tolist() == [0, 1]
+
+
 def test_wrappers_in_module_names_do_not_matter() -> None:
     """A model wrapped by DDP is matched with the bare one."""
     golden = build(MM, modules=(ModuleInfo("fc"),))

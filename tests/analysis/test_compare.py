@@ -179,6 +179,60 @@ def test_lone_memory_outside_the_model_is_no_difference(op: str) -> None:
         assert compared.structural == ""
 
 
+def test_the_first_difference_may_be_a_call_that_one_run_makes() -> None:
+    """The lone mean comes before the mm that both make, whose norms 2 and 3 differ by half."""
+    golden = trace_of(Call("mean", "a"), Call("mm", "b"))
+    faulty = trace_of(Call("sum", "a"), Call("mm", "b"))
+    assert compare(golden, faulty).notes[0] == (
+        "the traces first differ in their calls: only the golden run makes mean*1:0 (forward, a, "
+        "run.py:1); in all, sites: 1 only in the golden run, 1 only in the faulty run"
+    )
+    golden.site_columns["norm"][1], faulty.site_columns["norm"][1] = 2.0, 3.0
+    assert (
+        compare(golden, faulty)
+        .notes[0]
+        .endswith(
+            "1 only in the faulty run; of what both have, the first that differs is "
+            "mm*1:0 (forward, b, run.py:1); relative L2 at least 0.5"
+        )
+    )
+    beyond = compare(golden, faulty, tolerance=0.1).notes[0]
+    assert "the first that differs by more than the relative tolerance 0.1 is mm*1:0" in beyond
+
+
+def test_sites_of_one_name_are_told_apart_in_the_table() -> None:
+    """The div of module a is the faulty run's alone; that of b is the first of the golden run."""
+    golden = trace_of(Call("div", "b"))
+    faulty = trace_of(Call("div", "a"), Call("relu", "a"), Call("div", "b"))
+    assert compare(golden, faulty).to_pandas()["site"].tolist() == [
+        "div*1:0 (faulty run)", "relu*1:0", "div*1:0",
+    ]  # fmt: skip
+
+
+def test_a_measure_that_could_not_be_taken_is_not_0_where_outputs_differ() -> None:
+    """A row swap of bools leaves the statistics alone; a bool has no ULPs, and 2 changed."""
+    golden = digits_step()
+    measures = {name: np.zeros(len(golden)) for name in ("equal", "changed", "max_ulp")}
+    measures["changed"][4], measures["max_ulp"][4] = 2, nan
+    columns = build(golden, golden, align(golden, golden), measures, loss=EQUAL_LOSS).columns
+    assert columns["changed"][4] == 2
+    assert np.isnan(columns["max_ulp"][4])
+    assert np.isnan(columns["max_rel"][4])
+    assert columns["sign_flips"][4] == -1
+    assert columns["relative_l2"][4] == 0  # the lower bound of what is not known
+
+
+@pytest.mark.parametrize("shape", [(2, 4), (3, 2)])
+def test_outputs_of_other_shapes_have_no_distance(shape: tuple[int, int]) -> None:
+    """No element is the counterpart of another, be there as many or not."""
+    golden, faulty = (trace_of(Call("mm", "a", outputs=(s,))) for s in ((2, 3), shape))
+    faulty.site_columns["norm"][0], faulty.site_columns["max"][0] = 5.0, 4.0
+    columns = compare(golden, faulty).columns
+    assert np.isnan(columns["relative_l2"][0])
+    assert np.isnan(columns["max_abs"][0])
+    assert not compare(golden, faulty, tolerance=10.0).equal
+
+
 def test_another_shape_is_not_equal() -> None:
     """Same statistics but 6 against 8 elements."""
     shapes = [trace_of(Call("mm", "a", outputs=(shape,))) for shape in ((2, 3), (2, 4))]

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from math import inf, isnan, nan
 
+import numpy as np
 import pytest
 
 from fi_notebook.analysis import detectors
@@ -50,11 +51,51 @@ def test_the_nan_guard_names_the_first_call_and_each_step() -> None:
     assert isnan(found.alarms[1].value)
 
 
+def test_the_nan_guard_looks_past_what_the_golden_run_holds() -> None:
+    """A mask of relu*1:0 is -Inf in both runs; an Inf more there, or any later, is the first."""
+    golden, later, there = (digits_step() for _ in range(3))
+    mask, relu = golden.row("relu*1:0"), golden.row("relu*2:0")
+    for trace in (golden, later, there):
+        trace.site_columns["neginf"][mask] = 3
+    later.site_columns["neginf"][relu] = 1
+    there.site_columns["neginf"][mask], there.site_columns["posinf"][mask] = 2, 1
+    found = [tried("nan_guard", compare(golden, faulty)) for faulty in (golden, later, there)]
+    assert [[(alarm.site, alarm.value) for alarm in each.caught] for each in found] == [
+        [], [("relu*2:0", -inf)], [("relu*1:0", inf)],
+    ]  # fmt: skip
+    assert not any(each.false_alarms for each in found)
+
+
+def test_a_nan_of_the_golden_run_is_a_false_alarm() -> None:
+    """No mask is NaN: the guard would stop the golden run too."""
+    golden = digits_step()
+    golden.site_columns["nan"][golden.row("relu*2:0")] = 2
+    found = tried("nan_guard", compare(golden, golden))
+    assert [alarm.site for alarm in (*found.alarms, *found.false_alarms)] == ["relu*2:0"] * 2
+    assert isnan(found.alarms[0].value)
+    assert found.first is None
+
+
 def test_a_loss_spike_is_above_the_median_before() -> None:
     """5 is more than 2 times 2; 3.9 is not."""
     assert tried("loss_spike", faulty=steps([2.0, 5.0])).first == Alarm(1, "", 5.0, 4.0)
     assert tried("loss_spike", faulty=steps([2.0, 3.9])).first is None
     assert tried("loss_spike", faulty=steps([2.0, 3.9]), factor=1.5).first is not None
+
+
+def test_a_negative_loss_has_the_same_room_above() -> None:
+    """Around -2 the limit is -2 + (2 - 1) * 2 = 0, and with a factor of 1.5 it is -1."""
+    golden = steps([-2.0, -2.0])
+    faulty = steps([-2.0, 0.5])
+    compared = compare(digits_step(), digits_step())
+    wide, narrow = (
+        detectors.detect(compared, golden, faulty, detectors={"loss_spike": {"factor": factor}})[0]
+        for factor in (2.0, 1.5)
+    )
+    assert wide.alarms == (Alarm(1, "", 0.5, 0.0),)
+    assert narrow.alarms == (Alarm(1, "", 0.5, -1.0),)
+    assert not wide.false_alarms
+    assert not narrow.false_alarms
 
 
 def test_the_gradient_norm_has_a_limit() -> None:
@@ -82,6 +123,49 @@ def test_an_optimizer_value_is_far_beyond_the_golden_one() -> None:
     faulty.site_columns["min"][row] = -11.0
     found = tried("optimizer_bound", compare(digits_step(), faulty))
     assert found.first == Alarm(0, "add_*1:0", -11.0, -10.0)
+
+
+@pytest.mark.parametrize(("low", "high"), [(-10.0, 1.0), (-1.0, 10.0)])
+@pytest.mark.parametrize(("value", "alarms"), [(-101, 1), (-99, 0), (99, 0), (101, 1)])
+def test_the_bound_of_the_optimizer_is_the_same_on_both_sides(
+    low: float, high: float, value: float, alarms: int
+) -> None:
+    """The largest golden magnitude is 10: from -10 * 10 to 10 * 10 is allowed."""
+    golden, faulty = digits_step(), digits_step()
+    row = golden.row("add_*1:0")
+    for trace in (golden, faulty):
+        trace.site_columns["min"][row], trace.site_columns["max"][row] = low, high
+    faulty.site_columns["min" if value < 0 else "max"][row] = value
+    found = tried("optimizer_bound", compare(golden, faulty)).alarms
+    assert found == (Alarm(0, "add_*1:0", value, np.copysign(100.0, value)),) * alarms
+
+
+@pytest.mark.parametrize(
+    ("name", "site", "limit"),
+    [("activation_range", "relu*2:0", 1.2), ("optimizer_bound", "add_*1:0", 10.0)],
+)
+@pytest.mark.parametrize(("kind", "sign"), [("posinf", 1.0), ("neginf", -1.0)])
+def test_an_infinity_is_outside_of_every_range(
+    name: str, site: str, limit: float, kind: str, sign: float
+) -> None:
+    """The finite elements stay in the range of -1 to 1; one more Inf than in golden is outside."""
+    golden, same, more = (digits_step() for _ in range(3))
+    row = golden.row(site)
+    for trace, count in ((golden, 1), (same, 1), (more, 2)):
+        trace.site_columns[kind][row] = count
+    assert tried(name, compare(golden, same)).alarms == ()
+    found = tried(name, compare(golden, more)).alarms
+    assert found == (Alarm(0, site, sign * inf, sign * limit),)
+
+
+def test_an_infinity_in_place_of_every_finite_element_is_outside() -> None:
+    """Of no finite element there is no minimum and no maximum."""
+    faulty = digits_step()
+    row = faulty.row("relu*2:0")
+    faulty.site_columns["min"][row] = faulty.site_columns["max"][row] = nan
+    faulty.site_columns["posinf"][row] = 6
+    found = tried("activation_range", compare(digits_step(), faulty)).alarms
+    assert found == (Alarm(0, "relu*2:0", inf, 1.2),)
 
 
 def test_alarms_on_the_golden_run_are_false() -> None:

@@ -37,9 +37,10 @@ def test_what_chooses_from_a_saved_trace_is_refused_for_a_script(
 
 @pytest.fixture
 def saved(tmp_path: Path) -> str:
-    """A saved trace with one output that is not finite."""
+    """A saved trace with two outputs that are not finite."""
     trace = digits_step()
     trace.site_columns["nan"][7] = 3
+    trace.site_columns["neginf"][[1, 7]] = 1
     trace.save(tmp_path / "step.fi")
     return str(tmp_path / "step.fi")
 
@@ -113,7 +114,7 @@ def test_a_reader_that_has_seen_enough_is_no_error(saved: str) -> None:
 
 
 def test_report_sums_up_a_saved_trace(saved: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Calls by phase, and where the first NaN is: 7 + 1 + 4... calls are 14 in all."""
+    """Calls by phase, 14 in all, and where the first NaN and the first Inf of either sign is."""
     assert cli.main(["report", saved]) == 0
     assert capsys.readouterr().out.splitlines() == [
         "14 calls, 18 sites",
@@ -122,8 +123,9 @@ def test_report_sums_up_a_saved_trace(saved: str, capsys: pytest.CaptureFixture[
         "  backward: 4 calls",
         "  optimizer: 2 calls",
         "  other: 1 call",
-        "1 site holds NaN or Inf",
-        "  the first is relu*2:0 (forward, act)",
+        "2 sites hold NaN or Inf",
+        "  NaN: 1 site, the first is relu*2:0 (forward, act, run.py:7)",
+        "  -Inf: 2 sites, the first is native_batch_norm*1:0 (forward, norm, run.py:4)",
     ]
 
 

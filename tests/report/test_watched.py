@@ -74,6 +74,19 @@ class TestBand:
         found = alerts(run(relu=series([1] * 5, nan=[0, 3, 2, 0, 1])))
         assert [(alert.step, alert.nan) for alert in found] == [(1, 3), (4, 1)]
 
+    def test_a_nan_is_not_hidden_by_a_mask(self) -> None:
+        """The mask holds -Inf in every step, and NaN in step 1, which is told before its Inf."""
+        mask, relu = series([1, 1], nan=[0, 2]), series([1, 1], nan=[0, 1])
+        mask.values[:, STATISTICS.index("neginf")] = 6
+        other = series([1, 1])
+        other.values[1, STATISTICS.index("posinf")] = 4
+        assert [str(alert) for alert in alerts(run(other=other, mask=mask, relu=relu))] == [
+            "step 0: mask*1:0 holds 6 -Inf",
+            "step 1: mask*1:0 holds 2 NaN, 6 -Inf",
+            "step 1: relu*1:0 holds 1 NaN",
+            "step 1: other*1:0 holds 4 +Inf",
+        ]
+
 
 class TestFigure:
     """The figure."""

@@ -170,7 +170,7 @@ def test_a_replay_says_which_detectors_would_have_alarmed() -> None:
 
 
 def test_an_infinity_that_belongs_there_is_no_detection() -> None:
-    """A causal mask is -Inf in the golden run too: its alarm is false, and stands nowhere."""
+    """A causal mask is -Inf in the golden run too, and stands nowhere; an Inf after it is seen."""
     net = torch.nn.Linear(4, 4)
     x = torch.randn(3, 4)
     mask = torch.triu(torch.ones(3, 4, dtype=torch.bool), 1)
@@ -187,13 +187,41 @@ def test_an_infinity_that_belongs_there_is_no_detection() -> None:
     session.arm("_softmax*1:0", "scale", factor=1.01)
     run = session.replay()
     (found,) = [d for d in run.detections if d.name == "nan_guard"]
+    assert found.alarms == found.false_alarms == ()
+    assert "nan_guard" not in run.outcome.detected_by
+    assert re.search(r"nan guard +none .* 0 +0\n", text.summary(run))
+    drawn = figures.propagation(run.comparison, detections=run.detections)
+    assert not any("nan guard" in str(trace.text) for trace in drawn.data)
+    session.disarm()
+    session.arm("_softmax*1:0", "inf", elements={"index": [0, 0]})
+    run = session.replay()
+    (found,) = [d for d in run.detections if d.name == "nan_guard"]
+    assert found.first is not None
+    assert found.first.site == "_softmax*1:0"
+    assert "nan_guard" in run.outcome.detected_by
+
+
+def test_a_nan_that_the_golden_run_has_as_well_is_no_detection() -> None:
+    """The square root of -1 is NaN in every run, and thrown away: its alarm is false."""
+    net = torch.nn.Linear(4, 4)
+    x = torch.randn(3, 4)
+
+    def step() -> torch.Tensor:
+        net.zero_grad()
+        loss = net(x).square().sum() + torch.full((), -1.0).sqrt().nan_to_num()
+        loss.backward()
+        return loss
+
+    session = fi.Session(step, model=net)
+    session.trace()
+    session.arm("addmm*1:0", "scale", factor=1.01)
+    run = session.replay()
+    (found,) = [d for d in run.detections if d.name == "nan_guard"]
     for alarms in (found.alarms, found.false_alarms):
-        assert [alarm.site for alarm in alarms] == ["masked_fill*1:0"]
+        assert [alarm.site for alarm in alarms] == ["sqrt*1:0"]
     assert found.first is None
     assert "nan_guard" not in run.outcome.detected_by
     assert re.search(r"nan guard +as in golden .* 1 +1\n", text.summary(run))
-    drawn = figures.propagation(run.comparison, detections=run.detections)
-    assert not any("nan guard" in str(trace.text) for trace in drawn.data)
 
 
 def test_a_large_finite_value_is_seen_by_the_range_guard() -> None:
