@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from fi_notebook.core.listeners import Listeners
@@ -41,13 +42,39 @@ class Events:
 
     def __init__(self) -> None:
         """Start with nobody listening."""
-        self.stop = threading.Event()
+        self._lock = threading.RLock()  # a handler of a signal may cancel
+        self._runs = self._stop = False
         self._listeners: Listeners[str, Mapping[str, Any]] = Listeners("event, payload")
         self.subscribe = self._listeners.subscribe
 
     def tell(self, event: str, **payload: Any) -> None:
         """Tell everybody of an event."""
         self._listeners.tell(event, payload)
+
+    @contextmanager
+    def stoppable(self) -> Iterator[None]:
+        """Heed `cancel` while the block lasts: a run waits for its turn, or goes on."""
+        with self._lock:
+            self._runs, self._stop = True, False
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._runs = self._stop = False
+
+    def cancel(self) -> None:
+        """Stop the run that waits or goes on; where there is none, nothing."""
+        with self._lock:
+            self._stop = self._runs
+
+    def check(self) -> None:
+        """Stop, where that was asked for.
+
+        Raises:
+            Cancelled: It was.
+        """
+        if self._stop:
+            raise Cancelled
 
 
 class Progress:
@@ -78,8 +105,7 @@ class Progress:
             KeyboardInterrupt: A Ctrl-C waited for this call.
         """
         self._interrupts.check()
-        if self._events.stop.is_set():
-            raise Cancelled
+        self._events.check()
         now = time.monotonic()
         if now - self._told < PERIOD:
             return

@@ -287,8 +287,11 @@ class Session(Planned):
         return added(self._stage.setup.readers, make)
 
     def cancel(self) -> None:
-        """Stop the running trace or replay, from any thread; everything is put back."""
-        self._events.stop.set()
+        """Stop the trace or replay that runs or waits for its turn, from any thread.
+
+        Everything is put back. Where nothing runs, nothing happens.
+        """
+        self._events.cancel()
 
     def explore(self) -> Explorer:
         """The widget; it and this session always agree.
