@@ -165,33 +165,65 @@ class Coalescer:
         self._pending: dict[str, Any] = {}
         self._last = float("-inf")
         self._timer: threading.Timer | None = None
-        self._lock = threading.RLock()
+        self._lock = threading.RLock()  # of what is pending; never held while something is sent
+        self._turn = threading.RLock()  # whose turn it is to send
 
     def put(self, kind: str, update: Any) -> None:
-        """Send an update now, or with the next batch."""
+        """Send an update now, or with the next batch; waits for no other thread's sending."""
         with self._lock:
             self._pending[kind] = update
-            wait = self._last + self._interval - time.monotonic()
-            if wait <= 0:
-                self.flush()
-            elif self._timer is None:
-                self._timer = threading.Timer(wait, self.flush)
-                self._timer.daemon = True
-                self._timer.start()
+            wait = self._wait()
+            if wait > 0 or not self._turn.acquire(blocking=False):
+                self._send_after(wait if wait > 0 else self._interval)
+                return
+        try:
+            self._send_pending()
+        finally:
+            self._turn.release()
 
     def flush(self) -> None:
-        """Send what is pending without waiting."""
+        """Send what is pending without waiting, unless another thread is sending."""
+        with self._turn:
+            self._send_pending()
+
+    def _wait(self) -> float:
+        return self._last + self._interval - time.monotonic()
+
+    def _send_after(self, seconds: float) -> None:
+        if self._timer is None:
+            self._timer = threading.Timer(seconds, self._send_late)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def _send_late(self) -> None:
+        """Send in the timer's thread, or later where another has just sent for long."""
+        with self._turn:
+            with self._lock:
+                self._timer, wait = None, self._wait()
+                if wait > 0:
+                    self._send_after(wait)
+                    return
+            try:
+                self._send_pending()
+            except Exception:  # noqa: BLE001 - nobody would see it in this thread
+                _LOG.exception("an update of a widget could not be sent")
+
+    def _send_pending(self) -> None:
+        """Send in this thread, whose turn it is."""
         with self._lock:
             if self._timer is not None:
                 self._timer.cancel()
                 self._timer = None
             pending, self._pending = self._pending, {}
-            if pending:
-                self._last = time.monotonic()
-                self._send(pending)
-                if self._sparing:
-                    taken = time.monotonic() - self._last
-                    self._interval = max(self._least, _SHARE * taken)
+            if not pending:
+                return
+            self._last = began = time.monotonic()
+        try:
+            self._send(pending)
+        finally:
+            if self._sparing:
+                taken = time.monotonic() - began
+                self._interval = max(self._least, _SHARE * taken)
 
 
 def _in_a_cell() -> bool:

@@ -169,6 +169,51 @@ class TestCoalescer:
         coalescer.put("state", 3)
         assert sent == [{"state": 1}, {"state": 3}]
 
+    @pytest.mark.parametrize("interval", [0, 30])
+    def test_an_update_does_not_wait_for_another_thread_that_sends(self, interval: float) -> None:
+        """What draws for long in a timer's thread holds no training up; the update is sent next."""
+        began, release, order = threading.Event(), threading.Event(), list[Any]()
+
+        def send(batch: Any) -> None:
+            order.append(batch)
+            began.set()
+            release.wait(10)
+            order.append("sent")
+
+        coalescer = Coalescer(send, interval=interval)
+        sender = threading.Thread(target=coalescer.put, args=("state", 1))
+        sender.start()
+        began.wait(10)
+        coalescer.put("state", 2)
+        order.append("put")
+        release.set()
+        sender.join(10)
+        coalescer.flush()
+        assert order == [{"state": 1}, "put", "sent", {"state": 2}, "sent"]
+
+    def test_a_sender_that_fails_is_spared_too_and_told_of(
+        self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """It fails after 3 s: the next try is 10 * 3 = 30 s after the first; a timer logs it."""
+        now, sent = [100.0], list[Any]()
+        monkeypatch.setattr("fi_notebook.ui.executor.time.monotonic", lambda: now[0])
+
+        def send(batch: Any) -> None:
+            sent.append(batch)
+            now[0] += 3.0
+            raise ValueError("no page")
+
+        coalescer = Coalescer(send, sparing=True)
+        with pytest.raises(ValueError, match="no page"):
+            coalescer.put("state", 1)
+        now[0] = 129.0
+        coalescer.put("state", 2)
+        assert sent == [{"state": 1}]
+        now[0] = 130.0
+        coalescer._send_late()  # what the timer calls
+        assert sent == [{"state": 1}, {"state": 2}]
+        assert caplog.messages == ["an update of a widget could not be sent"]
+
     def test_what_waits_is_sent_by_itself(self) -> None:
         """After the interval the pending update goes without another."""
         arrived = threading.Event()
