@@ -1,8 +1,9 @@
 """One worker thread per session: replays run there, and only there.
 
 A job waits while a cell of the person runs, and a cell that starts during a job waits
-for the job to end, so that the model is never stepped by two threads at once. Where
-there is no IPython, nothing waits.
+for the job to end, so that the model is never stepped by two threads at once. A Ctrl-C in
+the waiting cell stops the jobs; a second one gives the cell up, which then does not run.
+Where there is no IPython, nothing waits.
 
 Updates on the way (progress, curves) go through a `Coalescer`: at most ten messages a
 second, the latest of each kind wins, the last one is always sent.
@@ -23,7 +24,7 @@ from collections.abc import Callable, Mapping
 from types import FrameType
 from typing import Any
 
-from fi_notebook.ui.shells import running_shell
+from fi_notebook.ui.shells import accept_cells, refuse_cell, running_shell
 
 __all__ = ["Coalescer", "Executor"]
 
@@ -31,6 +32,15 @@ _LOG = logging.getLogger("fi_notebook")
 
 _SHARE = 10
 """A sparing `Coalescer` sends for one part in so many of the time."""
+
+_STOPPING = (
+    "the cell waits until the explorer's run has stopped and everything is put back; "
+    "interrupt again to give the cell up"
+)
+_REFUSED = (
+    "the cell was not run: the explorer still steps the model, and would put its state back "
+    "over what the cell does; run the cell again, which waits, or restart the kernel"
+)
 
 Job = Callable[[], None]
 
@@ -42,16 +52,17 @@ def _nothing() -> None:
 class Executor:
     """Runs jobs one after another on a thread of its own, between the person's cells."""
 
-    def __init__(self, cancel: Job | None = None, shell: Any = None) -> None:
+    def __init__(self, cancel: Job = _nothing, shell: Any = None) -> None:
         """Start no thread yet.
 
         Args:
-            cancel: Stops the running job; called when a waiting cell is interrupted.
+            cancel: Hurries a job that is to stop, from any thread; see `stop`.
             shell: IPython shell whose cells are waited for; None looks for the running one,
                 False waits for none.
         """
         self._cancel = cancel
         self._jobs: deque[tuple[Job, Job]] = deque()
+        self._runs = self._stopping = False
         self._lock = threading.Condition()
         self._thread: threading.Thread | None = None
         self._context = contextvars.copy_context()
@@ -64,6 +75,11 @@ class Executor:
     def cell(self) -> str:
         """Label of the cell that is running, or ``""``."""
         return self._cell
+
+    @property
+    def stopping(self) -> bool:
+        """Whether the job that runs is to stop; it asks for itself, now and then."""
+        return self._stopping
 
     def submit(self, job: Job, dropped: Job = _nothing) -> None:
         """Run a job as soon as nothing else runs; the call returns at once.
@@ -95,6 +111,13 @@ class Executor:
         for _, dropped in waiting:
             dropped()
 
+    def stop(self) -> None:
+        """Drop the jobs that wait, and ask the one that runs to stop."""
+        self.drop()
+        with self._lock:
+            self._stopping = self._runs
+        self._cancel()
+
     def close(self) -> None:
         """Drop the jobs that wait and let go of the shell."""
         self.drop()
@@ -109,8 +132,10 @@ class Executor:
 
     def _next(self) -> Job | None:
         with self._lock:
+            self._runs = self._stopping = False
             self._lock.wait_for(lambda: not self._cell or not self._jobs)
             if self._jobs:
+                self._runs = True
                 return self._jobs.popleft()[0]
             self._thread = None
             self._lock.notify_all()
@@ -124,22 +149,43 @@ class Executor:
         act("post_run_cell", self._cell_ended)
 
     def _cell_begins(self, _info: Any = None) -> None:
+        """Wait for the jobs. IPython runs the cell whatever is raised here, so nothing is."""
         try:
-            with self._lock:
-                self._lock.wait_for(lambda: self._thread is None or bool(self._cell))
-                number = self._cells_run + 1  # the shell's own count differs by version here
-                self._cell = f"In [{number}]" if self._cells_run else "the running cell"
+            self._let_jobs_end()
+        except KeyboardInterrupt:
+            refuse_cell(self._shell, _REFUSED)
+        finally:
+            self._label_cell()
+
+    def _let_jobs_end(self) -> None:
+        """Wait for the jobs; after a Ctrl-C, until they have stopped.
+
+        Raises:
+            KeyboardInterrupt: A second one came before that.
+        """
+        try:
+            self._until_idle()
         except KeyboardInterrupt:  # the person wants the cell, not the replay
-            if self._cancel is not None:
-                self._cancel()
-            self.wait(timeout=30)
-            raise
+            _LOG.warning(_STOPPING)
+            self.stop()
+            self._until_idle()
+
+    def _until_idle(self) -> None:
+        with self._lock:
+            self._lock.wait_for(lambda: self._thread is None or bool(self._cell))
+            self._label_cell()  # before another job can begin
+
+    def _label_cell(self) -> None:
+        with self._lock:
+            number = self._cells_run + 1  # the shell's own count differs by version here
+            self._cell = f"In [{number}]" if self._cells_run else "the running cell"
 
     def _cell_ended(self, result: Any = None) -> None:
         with self._lock:
             self._cell = ""
             self._cells_run = getattr(result, "execution_count", None) or self._cells_run
             self._lock.notify_all()
+        accept_cells(self._shell)
 
 
 class Coalescer:

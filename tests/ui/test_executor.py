@@ -8,11 +8,25 @@ from functools import partial
 from typing import Any
 
 import pytest
+from IPython.core.interactiveshell import InteractiveShell
 
 from fi_notebook.ui.executor import Coalescer, Executor
+from fi_notebook.ui.shells import refuse_cell
 from tests.ui.shells import Shell
 
 NAME: contextvars.ContextVar[str] = contextvars.ContextVar("NAME", default="")
+
+
+def _interrupted(executor: Executor, monkeypatch: pytest.MonkeyPatch, times: int) -> None:
+    """Interrupt so many waits of a cell for the jobs, as a Ctrl-C does."""
+    waits, wait = iter(range(times)), executor._until_idle
+
+    def until_idle() -> None:
+        if next(waits, None) is not None:
+            raise KeyboardInterrupt
+        wait()
+
+    monkeypatch.setattr(executor, "_until_idle", until_idle)
 
 
 class TestExecutor:
@@ -115,6 +129,78 @@ class TestExecutor:
         cell.join(10)
         assert order == ["job", "cell"]
         shell.end(1)
+        executor.close()
+
+    def test_a_ctrl_c_in_a_waiting_cell_stops_the_jobs(
+        self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """The job that runs ends first, the one that waits never begins; then the cell runs."""
+        shell, begun, stop, order = Shell(), threading.Event(), threading.Event(), list[Any]()
+        executor = Executor(cancel=stop.set, shell=shell)
+
+        def job() -> None:
+            begun.set()
+            stop.wait(10)
+            order.append(("job", executor.stopping))
+
+        executor.submit(job)
+        executor.submit(lambda: order.append("next"), lambda: order.append("dropped"))
+        begun.wait(10)
+        _interrupted(executor, monkeypatch, 1)
+        shell.begin()
+        assert order == ["dropped", ("job", True)]
+        (told,) = caplog.messages
+        assert told == (
+            "the cell waits until the explorer's run has stopped and everything is put back; "
+            "interrupt again to give the cell up"
+        )
+        assert (executor.cell, executor.stopping) == ("the running cell", False)
+        assert shell.ast_transformers == []  # nothing keeps the cell from running
+        executor.submit(lambda: order.append("after the cell"))
+        assert not executor.wait(0)
+        order.append("cell")
+        shell.end(1)
+        assert executor.wait(10)
+        assert order[2:] == ["cell", "after the cell"]
+        executor.close()
+
+    def test_a_second_ctrl_c_gives_the_cell_up_while_a_job_goes_on(
+        self, interpreter: InteractiveShell, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Nothing of it runs beside a job that hears no Stop; the next cell does, after the job."""
+        executor = Executor(shell=interpreter)
+        interpreter.events.trigger("post_run_cell", None)  # the test itself is no cell
+        begun, release = threading.Event(), threading.Event()
+
+        def job() -> None:
+            begun.set()
+            release.wait(10)
+
+        executor.submit(job)
+        begun.wait(10)
+        _interrupted(executor, monkeypatch, 2)
+        result = interpreter.run_cell("trained = True")
+        error = result.error_before_exec
+        assert type(error).__name__ == "InputRejected"
+        assert str(error) == (
+            "the cell was not run: the explorer still steps the model, and would put its state "
+            "back over what the cell does; run the cell again, which waits, or restart the kernel"
+        )
+        assert "trained" not in interpreter.user_ns
+        assert executor.cell == ""
+        release.set()
+        assert executor.wait(10)
+        interpreter.run_cell("trained = True").raise_error()
+        assert interpreter.user_ns.pop("trained")
+        executor.close()
+
+    def test_a_refusal_is_of_one_cell(self, interpreter: InteractiveShell) -> None:
+        """Also where that cell could not be read, and so was not refused."""
+        executor = Executor(shell=interpreter)
+        refuse_cell(interpreter, "not now")
+        assert interpreter.run_cell("1 +").error_before_exec is not None
+        interpreter.run_cell("1 + 1").raise_error()
+        assert interpreter.ast_transformers == []
         executor.close()
 
     def test_closing_lets_go_of_the_shell(self) -> None:
