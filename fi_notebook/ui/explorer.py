@@ -71,7 +71,7 @@ class Explorer(ShowsItself, anywidget.AnyWidget):
         self.values: dict[int, Any] = {}
         self.sweep: Sweep | None = None
         self._quiet = False
-        self.executor = Executor(cancel=session.cancel)
+        self.executor = Executor(cancel=self._cancel)
         self.reader = Executor(shell=False)
         self._sequence = 0
         self._sending = threading.RLock()
@@ -163,6 +163,12 @@ class Explorer(ShowsItself, anywidget.AnyWidget):
         self.sweep = None
         self._session = None
 
+    def _cancel(self) -> None:
+        """Stop the run that goes on; a sweep stops by itself, and keeps what is made."""
+        sweeping = self.sweep is not None and self.sweep.campaign.running
+        if self._session is not None and not sweeping:
+            self._session.cancel()
+
     def _receive_on_control(self, control: Any, content: object, buffers: object) -> None:
         """Give a receipt at once, then do what is asked."""
         control.send("received")
@@ -178,6 +184,8 @@ class Explorer(ShowsItself, anywidget.AnyWidget):
 
     def _heard(self, event: str, payload: Mapping[str, Any]) -> None:
         """Show what the session says, in whatever thread it says it."""
+        if event == "state" and self.executor.stopping:
+            self._cancel()  # Stop came between two runs of one job
         if self._quiet and event not in ("trace", "plan"):
             return
         try:

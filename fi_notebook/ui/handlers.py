@@ -96,11 +96,7 @@ def _redo(explorer: Explorer, request: Request) -> None:
 
 
 def _stop(explorer: Explorer, request: Request) -> None:
-    explorer.executor.drop()
-    if explorer.sweep is not None and explorer.sweep.campaign.running:
-        explorer.sweep.campaign.cancel()  # ends after the injection that is being made
-    else:
-        explorer.session.cancel()
+    explorer.executor.stop()
 
 
 def _save(explorer: Explorer, request: Request) -> dict[str, str]:
