@@ -14,7 +14,7 @@ function storeOf(model) {
   if (known) return known;
   const control = controlOf(model);
   const store = new Store((content) => control.then((by) => by.send(content)));
-  const wire = new Wire((message) => store.receive(message), () => store.tell("resync"),
+  const wire = new Wire((message) => store.receive(message), () => store.resync(),
     (error) => store.note("error", `a message could not be read: ${error}`));
   model.on("msg:custom", (content, buffers) => wire.receive(content, buffers));
   model.on("comm_live_update", () => isGone(model, true) && store.lose(GONE));
