@@ -287,10 +287,7 @@ class Session(Planned):
         return added(self._stage.setup.readers, make)
 
     def cancel(self) -> None:
-        """Stop the trace or replay that runs or waits for its turn, from any thread.
-
-        Everything is put back. Where nothing runs, nothing happens.
-        """
+        """Stop the run that goes on or waits for its turn, from any thread; all is put back."""
         self._events.cancel()
 
     def explore(self) -> Explorer:
