@@ -50,6 +50,8 @@ __all__ = ["plain_of", "record_tape", "same_plain"]
 MOVES_MEMORY = frozenset({"resize_", "resize_as_", "set_"})
 """Operators that give a tensor other memory."""
 
+StepProgress = Callable[[int], Callable[[Call], None]]
+
 
 class TapeRecorder:
     """Writes the calls of one or more steps on a tape.
@@ -304,6 +306,7 @@ def record_tape(
     steps: int,
     budget: int,
     optimizer_begins: Callable[[Optimizer], None],
+    progress: StepProgress | None = None,
 ) -> Tape:
     """Run some steps and write them on a tape; the caller restores.
 
@@ -312,6 +315,7 @@ def record_tape(
         steps: How many steps.
         budget: Bytes for the tape.
         optimizer_begins: Called before each step of an optimizer.
+        progress: Given the number of a step, what is called before each of its calls.
 
     Raises:
         TapeError: The steps cannot be a tape; says why.
@@ -319,7 +323,8 @@ def record_tape(
     """
     recorder = TapeRecorder(budget)
     for number in range(steps):
-        _record_step(setup, number, recorder, optimizer_begins)
+        told = None if progress is None else progress(number)
+        _record_step(setup, number, recorder, optimizer_begins, told)
     return recorder.tape
 
 
@@ -328,6 +333,7 @@ def _record_step(
     number: int,
     recorder: TapeRecorder,
     optimizer_begins: Callable[[Optimizer], None],
+    progress: Callable[[Call], None] | None,
 ) -> None:
     clock = StepClock(setup.model, start_step=number, one_step=True)
     clock.optimizers += setup.optimizers
@@ -338,7 +344,7 @@ def _record_step(
     )
     watch.optimizer_begins.append(optimizer_begins)
     watch.update_begins.append(gradients.take_of)
-    calls = Recorder(watch, statistics=False)
+    calls = Recorder(watch, statistics=False, progress=progress)
     returned = observed(setup, number, Interceptor(watch, [recorder, calls]))
     recorder.check()
     calls.finish()

@@ -38,7 +38,7 @@ class Packed(NamedTuple):
     block: bytes
 
 
-def pack(kind: str, data: Mapping[str, Any], columns: Mapping[str, np.ndarray]) -> Packed:
+def pack(kind: str, data: Mapping[str, Any] | None, columns: Mapping[str, np.ndarray]) -> Packed:
     """Pack a message.
 
     Args:

@@ -45,7 +45,8 @@ class Events:
 
     def __init__(self) -> None:
         """Start with nobody listening."""
-        self.stop = threading.Event()
+        self._lock = threading.RLock()  # a handler of a signal may cancel
+        self._runs = self._stop = False
         self._listeners: Listeners[str, Mapping[str, Any]] = Listeners("event, payload")
         self.subscribe = self._listeners.subscribe
         self._quiet = False
@@ -63,6 +64,31 @@ class Events:
             yield
         finally:
             self._quiet = False
+
+    @contextmanager
+    def stoppable(self) -> Iterator[None]:
+        """Heed `cancel` while the block lasts: a run waits for its turn, or goes on."""
+        with self._lock:
+            self._runs, self._stop = True, False
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._runs = self._stop = False
+
+    def cancel(self) -> None:
+        """Stop the run that waits or goes on; where there is none, nothing."""
+        with self._lock:
+            self._stop = self._runs
+
+    def check(self) -> None:
+        """Stop, where that was asked for.
+
+        Raises:
+            Cancelled: It was.
+        """
+        if self._stop:
+            raise Cancelled
 
 
 class Progress:
@@ -93,8 +119,7 @@ class Progress:
             KeyboardInterrupt: A Ctrl-C waited for this call.
         """
         self._interrupts.check()
-        if self._events.stop.is_set():
-            raise Cancelled
+        self._events.check()
         now = time.monotonic()
         if now - self._told < PERIOD:
             return

@@ -19,7 +19,7 @@ from torch import nn
 from fi_notebook.engine import attached
 from fi_notebook.errors import SessionError
 
-__all__ = ["exclusive"]
+__all__ = ["exclusive", "turn"]
 
 _locks: WeakKeyDictionary[nn.Module, threading.Lock] = WeakKeyDictionary()  # registry
 _turn = threading.RLock()  # a step may itself run a session of another model
@@ -27,7 +27,7 @@ _turn = threading.RLock()  # a step may itself run a session of another model
 
 @contextmanager
 def exclusive(model: nn.Module) -> Iterator[None]:
-    """Hold the model's lock and the process's turn, with injectors looking away.
+    """Hold the model's lock.
 
     Raises:
         SessionError: Another trace or replay is running this model.
@@ -38,7 +38,13 @@ def exclusive(model: nn.Module) -> Iterator[None]:
             "another trace or replay is running this model; wait until it is done, or cancel it"
         )
     try:
-        with _turn, attached.looking_away(model):
-            yield
+        yield
     finally:
         lock.release()
+
+
+@contextmanager
+def turn(model: nn.Module) -> Iterator[None]:
+    """Wait for the process's turn and hold it, with injectors of the model looking away."""
+    with _turn, attached.looking_away(model):
+        yield

@@ -49,5 +49,5 @@ class Followed:
         return added(self._stage.readers, make)
 
     def cancel(self) -> None:
-        """Stop the running trace or replay, from any thread; everything is put back."""
-        self._stage.events.stop.set()
+        """Stop the run that goes on or waits for its turn, from any thread; all is put back."""
+        self._stage.events.cancel()

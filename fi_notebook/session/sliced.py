@@ -17,7 +17,7 @@ import hashlib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -376,14 +376,13 @@ def _values(found: Sliced) -> tuple[float, float]:
 
 def _recorded(stage: Stage, golden: GoldenRun, steps: int, budget: int) -> Tape:
     """A tape whose first step makes the calls of the golden run."""
+    told = partial(stage.progress, "golden", steps=steps, calls=golden.trace.call_count)
     for _ in range(_TRIES):
         with stage.running("tracing", golden.snapshot, trial=True):
             golden.snapshot.restore()
+            adopt = stage.adopting(golden.snapshot)
             tape = record_tape(
-                stage.setup,
-                steps=steps,
-                budget=budget,
-                optimizer_begins=stage.adopting(golden.snapshot),
+                stage.setup, steps=steps, budget=budget, optimizer_begins=adopt, progress=told
             )
         if _same_stream(golden.trace, tape.traces[0]):
             return tape

@@ -28,7 +28,7 @@ from fi_notebook.engine.schedulers import schedulers_of
 from fi_notebook.engine.snapshot import Snapshot
 from fi_notebook.engine.surroundings import Surroundings
 from fi_notebook.session.events import Cancelled, Events, Progress, SessionCancelled
-from fi_notebook.session.exclusive import exclusive
+from fi_notebook.session.exclusive import exclusive, turn
 
 __all__ = ["Stage"]
 
@@ -76,15 +76,15 @@ class Stage:
             SessionCancelled: It was cancelled; everything is as it was before.
         """
         seen = self._unseen() if trial else nullcontext()
-        with exclusive(self.setup.model), self.setup.interrupts, self._settings(name), seen:
+        with self._held(), self.setup.interrupts, self._settings(name), seen:
             if name == "tracing":
                 self._schedulers = WeakSet(schedulers_of(self.setup.optimizers))
             held = (*self.setup.optimizers, *self._schedulers, *self._state)
             snapshot = Snapshot.take([self.setup.model, *held], like)
             self._snapshots = [snapshot]
-            self.events.stop.clear()
             self.events.tell("state", state=name)
             try:
+                self.events.check()
                 yield snapshot
             except Cancelled:
                 raise SessionCancelled("cancelled; everything is as it was before") from None
@@ -103,6 +103,12 @@ class Stage:
                 yield
         finally:
             self.setup = replace(self.setup, readers=self.readers)
+
+    @contextmanager
+    def _held(self) -> Iterator[None]:
+        """Hold the model and the process's turn; a cancel is heeded from the wait for it on."""
+        with exclusive(self.setup.model), self.events.stoppable(), turn(self.setup.model):
+            yield
 
     def _restore(self, snapshot: Snapshot) -> None:
         """Put everything back, though another thread wants to interrupt this one."""

@@ -137,7 +137,7 @@ class Trials:
 
     def cancel(self) -> None:
         """Stop a replay that is running, from any thread."""
-        self._stage.events.stop.set()
+        self._stage.events.cancel()
 
     def interrupt(self, raise_in_it: Callable[[], object]) -> bool:
         """Raise an exception in the thread of a trial, but not while it puts everything back.

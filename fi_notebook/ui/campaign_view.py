@@ -27,7 +27,7 @@ from fi_notebook.report.snapshot_campaign import campaign_snapshot
 from fi_notebook.ui.campaign_payload import frame, pictures
 from fi_notebook.ui.executor import Coalescer
 from fi_notebook.ui.plotly_source import plotly_source
-from fi_notebook.ui.shown import ShowsItself, undrawn
+from fi_notebook.ui.shown import ShowsItself, drawing
 
 if TYPE_CHECKING:
     from fi_notebook.campaign.counted import Counted
@@ -54,8 +54,8 @@ class CampaignView(ShowsItself, anywidget.AnyWidget):
             campaign: The campaign, before, while or after it runs.
         """
         self._campaign = campaign
-        self._frames = Coalescer(self._send_frame, sparing=True)
-        self._drawings = Coalescer(self._send_pictures, sparing=True)
+        self._frames = Coalescer(drawing(self, self._send_frame), sparing=True)
+        self._drawings = Coalescer(drawing(self, self._send_pictures), sparing=True)
         self.control = ipywidgets.Widget()
         super().__init__(
             _plotly=plotly_source().model_id,
@@ -86,17 +86,11 @@ class CampaignView(ShowsItself, anywidget.AnyWidget):
             if not self._campaign.running:
                 shown.flush()
 
-    def _send_frame(self, _updates: Any) -> None:
-        try:
-            self._frame = json.dumps(frame(self._campaign))
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is shown
-            self._frame = undrawn(self._frame, error)
+    def _send_frame(self) -> None:
+        self._frame = json.dumps(frame(self._campaign))
 
-    def _send_pictures(self, _updates: Any) -> None:
-        try:
-            self._pictures = json.dumps(pictures(self._campaign))
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is shown
-            self._frame = undrawn(self._frame, error)
+    def _send_pictures(self) -> None:
+        self._pictures = json.dumps(pictures(self._campaign))
 
     def _heard(self, widget: Any, content: object, _buffers: object) -> None:
         """Give a receipt at once, so that the next one is heard too; then stop, if asked."""

@@ -1,8 +1,9 @@
 """One worker thread per session: replays run there, and only there.
 
 A job waits while a cell of the person runs, and a cell that starts during a job waits
-for the job to end, so that the model is never stepped by two threads at once. Where
-there is no IPython, nothing waits.
+for the job to end, so that the model is never stepped by two threads at once. A Ctrl-C in
+the waiting cell stops the jobs; a second one gives the cell up, which then does not run.
+Where there is no IPython, nothing waits.
 
 Updates on the way (progress, curves) go through a `Coalescer`: at most ten messages a
 second, the latest of each kind wins, the last one is always sent.
@@ -23,7 +24,7 @@ from collections.abc import Callable, Mapping
 from types import FrameType
 from typing import Any
 
-from fi_notebook.ui.shells import running_shell
+from fi_notebook.ui.shells import accept_cells, refuse_cell, running_shell
 
 __all__ = ["Coalescer", "Executor"]
 
@@ -31,6 +32,15 @@ _LOG = logging.getLogger("fi_notebook")
 
 _SHARE = 10
 """A sparing `Coalescer` sends for one part in so many of the time."""
+
+_STOPPING = (
+    "the cell waits until the explorer's run has stopped and everything is put back; "
+    "interrupt again to give the cell up"
+)
+_REFUSED = (
+    "the cell was not run: the explorer still steps the model, and would put its state back "
+    "over what the cell does; run the cell again, which waits, or restart the kernel"
+)
 
 Job = Callable[[], None]
 
@@ -42,16 +52,17 @@ def _nothing() -> None:
 class Executor:
     """Runs jobs one after another on a thread of its own, between the person's cells."""
 
-    def __init__(self, cancel: Job | None = None, shell: Any = None) -> None:
+    def __init__(self, cancel: Job = _nothing, shell: Any = None) -> None:
         """Start no thread yet.
 
         Args:
-            cancel: Stops the running job; called when a waiting cell is interrupted.
+            cancel: Hurries a job that is to stop, from any thread; see `stop`.
             shell: IPython shell whose cells are waited for; None looks for the running one,
                 False waits for none.
         """
         self._cancel = cancel
         self._jobs: deque[tuple[Job, Job]] = deque()
+        self._runs = self._stopping = False
         self._lock = threading.Condition()
         self._thread: threading.Thread | None = None
         self._context = contextvars.copy_context()
@@ -64,6 +75,11 @@ class Executor:
     def cell(self) -> str:
         """Label of the cell that is running, or ``""``."""
         return self._cell
+
+    @property
+    def stopping(self) -> bool:
+        """Whether the job that runs is to stop; it asks for itself, now and then."""
+        return self._stopping
 
     def submit(self, job: Job, dropped: Job = _nothing) -> None:
         """Run a job as soon as nothing else runs; the call returns at once.
@@ -95,6 +111,13 @@ class Executor:
         for _, dropped in waiting:
             dropped()
 
+    def stop(self) -> None:
+        """Drop the jobs that wait, and ask the one that runs to stop."""
+        self.drop()
+        with self._lock:
+            self._stopping = self._runs
+        self._cancel()
+
     def close(self) -> None:
         """Drop the jobs that wait and let go of the shell."""
         self.drop()
@@ -109,8 +132,10 @@ class Executor:
 
     def _next(self) -> Job | None:
         with self._lock:
+            self._runs = self._stopping = False
             self._lock.wait_for(lambda: not self._cell or not self._jobs)
             if self._jobs:
+                self._runs = True
                 return self._jobs.popleft()[0]
             self._thread = None
             self._lock.notify_all()
@@ -124,22 +149,43 @@ class Executor:
         act("post_run_cell", self._cell_ended)
 
     def _cell_begins(self, _info: Any = None) -> None:
+        """Wait for the jobs. IPython runs the cell whatever is raised here, so nothing is."""
         try:
-            with self._lock:
-                self._lock.wait_for(lambda: self._thread is None or bool(self._cell))
-                number = self._cells_run + 1  # the shell's own count differs by version here
-                self._cell = f"In [{number}]" if self._cells_run else "the running cell"
+            self._let_jobs_end()
+        except KeyboardInterrupt:
+            refuse_cell(self._shell, _REFUSED)
+        finally:
+            self._label_cell()
+
+    def _let_jobs_end(self) -> None:
+        """Wait for the jobs; after a Ctrl-C, until they have stopped.
+
+        Raises:
+            KeyboardInterrupt: A second one came before that.
+        """
+        try:
+            self._until_idle()
         except KeyboardInterrupt:  # the person wants the cell, not the replay
-            if self._cancel is not None:
-                self._cancel()
-            self.wait(timeout=30)
-            raise
+            _LOG.warning(_STOPPING)
+            self.stop()
+            self._until_idle()
+
+    def _until_idle(self) -> None:
+        with self._lock:
+            self._lock.wait_for(lambda: self._thread is None or bool(self._cell))
+            self._label_cell()  # before another job can begin
+
+    def _label_cell(self) -> None:
+        with self._lock:
+            number = self._cells_run + 1  # the shell's own count differs by version here
+            self._cell = f"In [{number}]" if self._cells_run else "the running cell"
 
     def _cell_ended(self, result: Any = None) -> None:
         with self._lock:
             self._cell = ""
             self._cells_run = getattr(result, "execution_count", None) or self._cells_run
             self._lock.notify_all()
+        accept_cells(self._shell)
 
 
 class Coalescer:
@@ -165,33 +211,65 @@ class Coalescer:
         self._pending: dict[str, Any] = {}
         self._last = float("-inf")
         self._timer: threading.Timer | None = None
-        self._lock = threading.RLock()
+        self._lock = threading.RLock()  # of what is pending; never held while something is sent
+        self._turn = threading.RLock()  # whose turn it is to send
 
     def put(self, kind: str, update: Any) -> None:
-        """Send an update now, or with the next batch."""
+        """Send an update now, or with the next batch; waits for no other thread's sending."""
         with self._lock:
             self._pending[kind] = update
-            wait = self._last + self._interval - time.monotonic()
-            if wait <= 0:
-                self.flush()
-            elif self._timer is None:
-                self._timer = threading.Timer(wait, self.flush)
-                self._timer.daemon = True
-                self._timer.start()
+            wait = self._wait()
+            if wait > 0 or not self._turn.acquire(blocking=False):
+                self._send_after(wait if wait > 0 else self._interval)
+                return
+        try:
+            self._send_pending()
+        finally:
+            self._turn.release()
 
     def flush(self) -> None:
-        """Send what is pending without waiting."""
+        """Send what is pending without waiting, unless another thread is sending."""
+        with self._turn:
+            self._send_pending()
+
+    def _wait(self) -> float:
+        return self._last + self._interval - time.monotonic()
+
+    def _send_after(self, seconds: float) -> None:
+        if self._timer is None:
+            self._timer = threading.Timer(seconds, self._send_late)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def _send_late(self) -> None:
+        """Send in the timer's thread, or later where another has just sent for long."""
+        with self._turn:
+            with self._lock:
+                self._timer, wait = None, self._wait()
+                if wait > 0:
+                    self._send_after(wait)
+                    return
+            try:
+                self._send_pending()
+            except Exception:  # noqa: BLE001 - nobody would see it in this thread
+                _LOG.exception("an update of a widget could not be sent")
+
+    def _send_pending(self) -> None:
+        """Send in this thread, whose turn it is."""
         with self._lock:
             if self._timer is not None:
                 self._timer.cancel()
                 self._timer = None
             pending, self._pending = self._pending, {}
-            if pending:
-                self._last = time.monotonic()
-                self._send(pending)
-                if self._sparing:
-                    taken = time.monotonic() - self._last
-                    self._interval = max(self._least, _SHARE * taken)
+            if not pending:
+                return
+            self._last = began = time.monotonic()
+        try:
+            self._send(pending)
+        finally:
+            if self._sparing:
+                taken = time.monotonic() - began
+                self._interval = max(self._least, _SHARE * taken)
 
 
 def _in_a_cell() -> bool:

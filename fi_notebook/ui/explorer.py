@@ -67,12 +67,14 @@ class Explorer(ShowsItself, anywidget.AnyWidget):
         self._session: Session | None = session
         self.superseded = False
         self.state = "idle"
+        self.announced: Mapping[str, Any] = {"state": "idle", "note": "", "progress": None}
         self._begun = time.monotonic()
         self.values: dict[int, Any] = {}
         self.sweep: Sweep | None = None
         self._quiet = False
-        self.executor = Executor(cancel=session.cancel)
+        self.executor = Executor(cancel=self._cancel)
         self.reader = Executor(shell=False)
+        self.awaited: set[int] = set()
         self._sequence = 0
         self._sending = threading.RLock()
         self._updates = Coalescer(self._send_updates)
@@ -113,18 +115,21 @@ class Explorer(ShowsItself, anywidget.AnyWidget):
     def reply(self, request: Request, data: Any = None) -> None:
         """Answer a request."""
         self.tell(Message("reply", {"id": request.id, "data": data}))
+        self.awaited.discard(request.id)
 
     def fail(self, error: BaseException, request_id: int = 0) -> None:
         """Show an error in the widget, with its traceback."""
         text = "".join(traceback.format_exception(error))
         told = _with_type(str(error), text)
         self.tell(Message("error", {"id": request_id, "text": told, "traceback": text}))
+        self.awaited.discard(request_id)
 
     def announce(
         self, state: str, note: str = "", progress: Mapping[str, Any] | None = None
     ) -> None:
         """Show what is going on; at most ten times a second."""
-        self._updates.put("state", {"state": state, "note": note, "progress": progress})
+        self.announced = {"state": state, "note": note, "progress": progress}
+        self._updates.put("state", self.announced)
 
     @contextmanager
     def quiet(self) -> Iterator[None]:
@@ -163,6 +168,12 @@ class Explorer(ShowsItself, anywidget.AnyWidget):
         self.sweep = None
         self._session = None
 
+    def _cancel(self) -> None:
+        """Stop the run that goes on; a sweep stops by itself, and keeps what is made."""
+        sweeping = self.sweep is not None and self.sweep.campaign.running
+        if self._session is not None and not sweeping:
+            self._session.cancel()
+
     def _receive_on_control(self, control: Any, content: object, buffers: object) -> None:
         """Give a receipt at once, then do what is asked."""
         control.send("received")
@@ -178,6 +189,8 @@ class Explorer(ShowsItself, anywidget.AnyWidget):
 
     def _heard(self, event: str, payload: Mapping[str, Any]) -> None:
         """Show what the session says, in whatever thread it says it."""
+        if event == "state" and self.executor.stopping:
+            self._cancel()  # Stop came between two runs of one job
         if self._quiet and event not in ("trace", "plan"):
             return
         try:
@@ -199,6 +212,8 @@ class Explorer(ShowsItself, anywidget.AnyWidget):
         elif event == "trace":
             self.values.clear()
             self.tell(publish.trace(payload["trace"]))
+            for message in publish.run(None):  # the last one was of another trace
+                self.tell(message)
         elif event == "plan":
             self.tell(publish.plan(self))
         elif event == "run":

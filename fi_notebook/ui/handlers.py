@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from fi_notebook import config
 from fi_notebook.errors import PlanError, SessionError
+from fi_notebook.report.export import save_html
 from fi_notebook.session import SessionCancelled
 from fi_notebook.ui import inspecting, publish, sweeps
 from fi_notebook.ui.messages import Request
@@ -30,6 +31,7 @@ def handle(explorer: Explorer, request: Request) -> None:
     if request.kind in _STEPPING:
         _enqueue(explorer, request)
     elif request.kind in _READING:
+        explorer.awaited.add(request.id)
         explorer.reader.submit(_job(explorer, request, _READING[request.kind]))
     else:
         explorer.reply(request, _QUICK[request.kind](explorer, request))
@@ -37,6 +39,7 @@ def handle(explorer: Explorer, request: Request) -> None:
 
 def _enqueue(explorer: Explorer, request: Request) -> None:
     """Hand a request to the worker, and say so where it has to wait for a cell."""
+    explorer.awaited.add(request.id)
     if explorer.executor.cell:
         explorer.announce("queued", f"{explorer.executor.cell} is running")
 
@@ -63,8 +66,10 @@ def _job(explorer: Explorer, request: Request, handler: Handler) -> Callable[[],
     return job
 
 
-def _ready(explorer: Explorer, request: Request) -> None:
+def _ready(explorer: Explorer, request: Request) -> list[int]:
+    """Show everything; the answer is which requests are still worked on."""
     explorer.show_everything()
+    return list(explorer.awaited)
 
 
 def _plotly(explorer: Explorer, request: Request) -> None:
@@ -96,11 +101,7 @@ def _redo(explorer: Explorer, request: Request) -> None:
 
 
 def _stop(explorer: Explorer, request: Request) -> None:
-    explorer.executor.drop()
-    if explorer.sweep is not None and explorer.sweep.campaign.running:
-        explorer.sweep.campaign.cancel()  # ends after the injection that is being made
-    else:
-        explorer.session.cancel()
+    explorer.executor.stop()
 
 
 def _save(explorer: Explorer, request: Request) -> dict[str, str]:
@@ -122,7 +123,9 @@ def _load(explorer: Explorer, request: Request) -> dict[str, Any]:
 
 def _export(explorer: Explorer, request: Request) -> dict[str, str]:
     path = _file(request, "fi-report.html")
-    explorer.session.save_html(path)
+    if explorer.session.golden is None:  # a trace steps the model: not here, beside a cell
+        raise SessionError("there is no trace to be saved yet; press Trace first")
+    save_html(explorer.session, path)
     return _saved(path)
 
 

@@ -142,12 +142,12 @@ class Message:
 
     Attributes:
         kind: What it is: ``trace``, ``plan``, ``run``, ``state``, …
-        data: Plain data; figures that JSON cannot write travel as text.
+        data: Plain data, or that there is none; figures that JSON cannot write travel as text.
         columns: Arrays by name.
     """
 
     kind: str
-    data: Mapping[str, Any] = field(default_factory=dict)
+    data: Mapping[str, Any] | None = field(default_factory=dict)
     columns: Mapping[str, np.ndarray] = field(default_factory=dict)
 
 

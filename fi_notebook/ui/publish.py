@@ -54,7 +54,7 @@ def everything(explorer: Explorer) -> Iterator[Message]:
     yield from run(session.run)
     if explorer.sweep is not None:
         yield from explorer.sweep.messages()
-    yield Message("state", {"state": explorer.state, "note": "", "progress": None})
+    yield Message("state", explorer.announced)
 
 
 def hello(explorer: Explorer) -> Message:
@@ -96,8 +96,9 @@ def plan(explorer: Explorer) -> Message:
 
 
 def run(last: Run | None) -> Iterator[Message]:
-    """The last run and its figures."""
+    """The last run and its figures; where there is none, that."""
     if last is None:
+        yield Message("run", None)
         return
     yield Message("run", *run_payload(last))
     figures, texts = run_figures(last)

@@ -1,7 +1,7 @@
 """Where something is shown: its live view, and beside it a static result kept up to date.
 
     shown = Shown(view=widget_bundle, static=lambda: {"text/html": …, "text/plain": …})
-    shown.changed()         # from any thread; at most every two seconds, and when a cell ends
+    shown.changed()         # from any thread; now and then, and when a cell ends
 
 `ShowsItself` is what an object has that is shown when a cell ends with it, several times
 maybe: the last three displays are kept up to date, older ones are closed.
@@ -9,6 +9,9 @@ maybe: the last three displays are kept up to date, older ones are closed.
 In JupyterLab and Notebook the static result is an output of its own below the live view,
 hidden by the style sheet while that is there. A notebook that is opened with another
 kernel cannot draw the view, and shows the result instead, as does nbconvert.
+
+A static result is made anew every two seconds at most, and less often where that takes more
+than a tenth of the time.
 
 Limits: a page that was loaded anew is not told of later results of cells that it did not
 run; it has the live view meanwhile, and the next run of the cell saves the result.
@@ -28,7 +31,7 @@ from fi_notebook.ui.doctor import NOTEBOOK, place
 from fi_notebook.ui.executor import Coalescer
 from fi_notebook.ui.shells import has_kernel, publish, running_shell
 
-__all__ = ["Shown", "ShowsItself", "undrawn"]
+__all__ = ["Shown", "ShowsItself", "drawing"]
 
 logger = logging.getLogger("fi_notebook")
 
@@ -54,7 +57,7 @@ class Shown:
         self._shell, here = running_shell(), place()
         self._static = static
         self._name = uuid.uuid4().hex
-        self._updates = Coalescer(self._draw, interval=_EVERY)
+        self._updates = Coalescer(self._draw, interval=_EVERY, sparing=True)
         self._view: Bundle = view() if here.has_page else {}
         if here.name == NOTEBOOK and self._view:
             publish(self._shell, self._view, uuid.uuid4().hex)
@@ -90,16 +93,27 @@ class Shown:
         publish(self._shell, {**static, **self._view}, self._name, update=update)
 
 
-def undrawn(frame: str, error: Exception) -> str:
-    """The frame that a widget shows where the next one could not be drawn.
+def drawing(widget: Any, draw: Callable[[], None]) -> Callable[[Any], None]:
+    """What a `Coalescer` calls to draw a widget; an error is logged, and shown in its frame.
 
     Args:
-        frame: The last one, as JSON.
-        error: Why; logged, since nobody would see it in another thread.
+        widget: The widget, whose ``_frame`` is what it shows, as JSON.
+        draw: Draws it, or a part of it.
+
+    Returns:
+        What is to be called; it raises nothing, for that would end in the person's training.
     """
-    logger.error("a widget could not be drawn", exc_info=error)
-    words = f"this could not be drawn: {error}"
-    return json.dumps({"state": "not drawn", **json.loads(frame), "words": words})
+
+    def drawn(_updates: Any) -> None:
+        try:
+            draw()
+        except Exception as error:
+            logger.exception("a widget could not be drawn")
+            last = {"state": "not drawn", **json.loads(widget._frame)}  # noqa: SLF001 - see Args
+            last["words"] = f"this could not be drawn: {error}"
+            widget._frame = json.dumps(last)  # noqa: SLF001
+
+    return drawn
 
 
 class ShowsItself:

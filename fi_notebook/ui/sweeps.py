@@ -83,7 +83,7 @@ def run(explorer: Explorer, request: Request) -> dict[str, Any]:
     explorer.sweep = Sweep(explorer, campaign)
     explorer.announce("sweeping", "the golden run is written on a tape")
     with explorer.quiet():
-        campaign.run(chunk=_CHUNK)
+        campaign.run(chunk=_CHUNK, cancel=lambda: explorer.executor.stopping)
     explorer.announce("idle")
     planned = campaign.progress.planned if campaign.progress else request.fields["count"]
     return {"code": code, "note": _fewer(request, planned)}

@@ -32,7 +32,7 @@ from fi_notebook.report.figures_json import templates
 from fi_notebook.report.text_watched import alert_lines, rows
 from fi_notebook.ui.executor import Coalescer
 from fi_notebook.ui.plotly_source import plotly_source
-from fi_notebook.ui.shown import undrawn
+from fi_notebook.ui.shown import drawing
 
 if TYPE_CHECKING:
     from fi_notebook.analysis.watched import Band
@@ -66,7 +66,7 @@ class WatchView(anywidget.AnyWidget):
         self._watching = watching
         self._drawn: tuple[Any, ...] = ()
         self._bands: dict[str, Band] = {}
-        self._updates = Coalescer(self._draw, sparing=True)
+        self._updates = Coalescer(drawing(self, self._send_frame), sparing=True)
         super().__init__(_plotly=plotly_source().model_id, _templates=json.dumps(templates()))
         self._end = watching.subscribe(self._changed)
         self.observe(self._changed, "statistic")
@@ -85,13 +85,6 @@ class WatchView(anywidget.AnyWidget):
 
     def _changed(self, _change: Any = None) -> None:
         self._updates.put("frame", True)
-
-    def _draw(self, _updates: Any) -> None:
-        """Send a frame; an error is shown instead, for it would end in the person's training."""
-        try:
-            self._send_frame()
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is shown
-            self._frame = undrawn(self._frame, error)
 
     def _send_frame(self) -> None:
         """Send a frame, and before it the figure where that is another one."""

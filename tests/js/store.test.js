@@ -42,6 +42,23 @@ test("what waits for an answer is told when the kernel goes", async () => {
   await assert.rejects(asked, /superseded/);
 });
 
+test("after a lost message a request that the kernel no longer works on is given up", async () => {
+  const sent = [];
+  const store = new Store(({ kind, id }) => sent.push([kind, id]));
+  const lost = assert.rejects(store.ask("arm"), /^Error: the answer of the kernel was lost; see what is shown before/);
+  const awaited = store.ask("replay");
+  const again = store.resync();
+  const reply = (id, data) => store.receive({ kind: "reply", data: { id, data }, columns: {} });
+  assert.deepEqual(sent, [["arm", 1], ["replay", 2], ["resync", 3]]);
+  const later = store.ask("undo");
+  reply(3, [2]);
+  await Promise.all([again, lost]);
+  assert.deepEqual([...store.waiting.keys()], [2, 4]);
+  reply(2, "done");
+  reply(4, "undone");
+  assert.deepEqual(await Promise.all([awaited, later]), ["done", "undone"]);
+});
+
 /** A store whose kernel answers: an error for what is listed, else the answer. */
 function answered(answers) {
   const store = new Store(({ kind, id }) => setImmediate(() => store.receive(answers[kind] instanceof Error

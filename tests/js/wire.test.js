@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { deflateSync } from "node:zlib";
-import { Wire } from "../../fi_notebook/assets/explorer/wire.js";
+import { Wire, isGone } from "../../fi_notebook/assets/explorer/wire.js";
 
 /** A block as the kernel packs it: head, then columns, each padded to eight bytes. */
 function block(kind, data, columns) {
@@ -55,4 +55,9 @@ test("a message that cannot be read is told, and the next one is heard", async (
   await wire.queue;
   assert.equal(failed.length, 1);
   assert.deepEqual(heard, ["state"]);
+});
+
+test("a kernel is gone where the model says so, or tells of a change and no more", () => {
+  assert.deepEqual([true, false, undefined].map((live) => isGone({ comm_live: live }, true)), [false, true, true]);
+  assert.deepEqual([true, false, undefined].map((live) => isGone({ comm_live: live }, false)), [false, true, false]);
 });

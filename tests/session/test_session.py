@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
+import pkgutil
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -135,6 +136,46 @@ def test_cancel_from_another_thread_stops_it(net: Net, place: str) -> None:
         session.replay()
     net.during.clear()
     session.replay()
+
+
+@pytest.mark.parametrize("name", ["turn", "Snapshot.take"])
+def test_cancel_before_the_first_call_is_not_lost(
+    net: Net, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """While a run waits for its turn, or its state is recorded: the step is not begun."""
+    session, begun = net.session(), list[bool]()
+    session.trace()
+    holder, _, attribute = f"fi_notebook.session.stage.{name}".rpartition(".")
+    real = pkgutil.resolve_name(f"{holder}.{attribute}")
+
+    def cancelling(*given: Any) -> Any:
+        session.cancel()
+        return real(*given)
+
+    net.during["forward"] = lambda: begun.append(True)
+    with monkeypatch.context() as patched:
+        patched.setattr(f"{holder}.{attribute}", cancelling)
+        for run in (session.trace, session.replay):
+            with pytest.raises(SessionCancelled, match="everything is as it was"):
+                run()
+    assert not begun
+    session.cancel()  # nothing runs: nothing to stop, now or later
+    assert session.replay().comparison.equal
+
+
+def test_cancel_stops_the_writing_of_a_tape(net: Net) -> None:
+    """`Session.trials` is stopped in its only run of the step; everything is as it was."""
+    session, begun = net.session(), list[int]()
+    session.trace()
+
+    def cancel() -> None:
+        begun.append(1)
+        session.cancel()
+
+    net.during["forward"] = cancel
+    with pytest.raises(SessionCancelled, match="everything is as it was"):
+        session.trials()
+    assert begun == [1]
 
 
 def test_a_crash_of_the_faulty_run_is_an_outcome(net: Net) -> None:

@@ -14,6 +14,7 @@ class Shell:
     def __init__(self) -> None:
         """No cell is running and nobody listens."""
         self.events = self
+        self.ast_transformers: list[Any] = []
         self.heard: dict[str, list[Any]] = {"pre_run_cell": [], "post_run_cell": []}
 
     def register(self, event: str, hear: Any) -> None:

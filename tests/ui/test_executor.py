@@ -8,11 +8,25 @@ from functools import partial
 from typing import Any
 
 import pytest
+from IPython.core.interactiveshell import InteractiveShell
 
 from fi_notebook.ui.executor import Coalescer, Executor
+from fi_notebook.ui.shells import refuse_cell
 from tests.ui.shells import Shell
 
 NAME: contextvars.ContextVar[str] = contextvars.ContextVar("NAME", default="")
+
+
+def _interrupted(executor: Executor, monkeypatch: pytest.MonkeyPatch, times: int) -> None:
+    """Interrupt so many waits of a cell for the jobs, as a Ctrl-C does."""
+    waits, wait = iter(range(times)), executor._until_idle
+
+    def until_idle() -> None:
+        if next(waits, None) is not None:
+            raise KeyboardInterrupt
+        wait()
+
+    monkeypatch.setattr(executor, "_until_idle", until_idle)
 
 
 class TestExecutor:
@@ -117,6 +131,78 @@ class TestExecutor:
         shell.end(1)
         executor.close()
 
+    def test_a_ctrl_c_in_a_waiting_cell_stops_the_jobs(
+        self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """The job that runs ends first, the one that waits never begins; then the cell runs."""
+        shell, begun, stop, order = Shell(), threading.Event(), threading.Event(), list[Any]()
+        executor = Executor(cancel=stop.set, shell=shell)
+
+        def job() -> None:
+            begun.set()
+            stop.wait(10)
+            order.append(("job", executor.stopping))
+
+        executor.submit(job)
+        executor.submit(lambda: order.append("next"), lambda: order.append("dropped"))
+        begun.wait(10)
+        _interrupted(executor, monkeypatch, 1)
+        shell.begin()
+        assert order == ["dropped", ("job", True)]
+        (told,) = caplog.messages
+        assert told == (
+            "the cell waits until the explorer's run has stopped and everything is put back; "
+            "interrupt again to give the cell up"
+        )
+        assert (executor.cell, executor.stopping) == ("the running cell", False)
+        assert shell.ast_transformers == []  # nothing keeps the cell from running
+        executor.submit(lambda: order.append("after the cell"))
+        assert not executor.wait(0)
+        order.append("cell")
+        shell.end(1)
+        assert executor.wait(10)
+        assert order[2:] == ["cell", "after the cell"]
+        executor.close()
+
+    def test_a_second_ctrl_c_gives_the_cell_up_while_a_job_goes_on(
+        self, interpreter: InteractiveShell, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Nothing of it runs beside a job that hears no Stop; the next cell does, after the job."""
+        executor = Executor(shell=interpreter)
+        interpreter.events.trigger("post_run_cell", None)  # the test itself is no cell
+        begun, release = threading.Event(), threading.Event()
+
+        def job() -> None:
+            begun.set()
+            release.wait(10)
+
+        executor.submit(job)
+        begun.wait(10)
+        _interrupted(executor, monkeypatch, 2)
+        result = interpreter.run_cell("trained = True")
+        error = result.error_before_exec
+        assert type(error).__name__ == "InputRejected"
+        assert str(error) == (
+            "the cell was not run: the explorer still steps the model, and would put its state "
+            "back over what the cell does; run the cell again, which waits, or restart the kernel"
+        )
+        assert "trained" not in interpreter.user_ns
+        assert executor.cell == ""
+        release.set()
+        assert executor.wait(10)
+        interpreter.run_cell("trained = True").raise_error()
+        assert interpreter.user_ns.pop("trained")
+        executor.close()
+
+    def test_a_refusal_is_of_one_cell(self, interpreter: InteractiveShell) -> None:
+        """Also where that cell could not be read, and so was not refused."""
+        executor = Executor(shell=interpreter)
+        refuse_cell(interpreter, "not now")
+        assert interpreter.run_cell("1 +").error_before_exec is not None
+        interpreter.run_cell("1 + 1").raise_error()
+        assert interpreter.ast_transformers == []
+        executor.close()
+
     def test_closing_lets_go_of_the_shell(self) -> None:
         """No callback of ours is left in IPython."""
         shell = Shell()
@@ -168,6 +254,51 @@ class TestCoalescer:
         now[0] = 130.0
         coalescer.put("state", 3)
         assert sent == [{"state": 1}, {"state": 3}]
+
+    @pytest.mark.parametrize("interval", [0, 30])
+    def test_an_update_does_not_wait_for_another_thread_that_sends(self, interval: float) -> None:
+        """What draws for long in a timer's thread holds no training up; the update is sent next."""
+        began, release, order = threading.Event(), threading.Event(), list[Any]()
+
+        def send(batch: Any) -> None:
+            order.append(batch)
+            began.set()
+            release.wait(10)
+            order.append("sent")
+
+        coalescer = Coalescer(send, interval=interval)
+        sender = threading.Thread(target=coalescer.put, args=("state", 1))
+        sender.start()
+        began.wait(10)
+        coalescer.put("state", 2)
+        order.append("put")
+        release.set()
+        sender.join(10)
+        coalescer.flush()
+        assert order == [{"state": 1}, "put", "sent", {"state": 2}, "sent"]
+
+    def test_a_sender_that_fails_is_spared_too_and_told_of(
+        self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """It fails after 3 s: the next try is 10 * 3 = 30 s after the first; a timer logs it."""
+        now, sent = [100.0], list[Any]()
+        monkeypatch.setattr("fi_notebook.ui.executor.time.monotonic", lambda: now[0])
+
+        def send(batch: Any) -> None:
+            sent.append(batch)
+            now[0] += 3.0
+            raise ValueError("no page")
+
+        coalescer = Coalescer(send, sparing=True)
+        with pytest.raises(ValueError, match="no page"):
+            coalescer.put("state", 1)
+        now[0] = 129.0
+        coalescer.put("state", 2)
+        assert sent == [{"state": 1}]
+        now[0] = 130.0
+        coalescer._send_late()  # what the timer calls
+        assert sent == [{"state": 1}, {"state": 2}]
+        assert caplog.messages == ["an update of a widget could not be sent"]
 
     def test_what_waits_is_sent_by_itself(self) -> None:
         """After the interval the pending update goes without another."""

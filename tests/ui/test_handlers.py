@@ -316,6 +316,114 @@ def test_stop_ends_a_long_replay_and_restores(page: Page, session: Session) -> N
     assert session.run is None
 
 
+def test_stop_between_the_runs_of_one_request_is_not_lost() -> None:
+    """A replay traces first; Stop comes when the trace is done, and nothing is replayed."""
+    case = models.cnn(seed=3)
+    session = Session(case.step, model=case.model, optimizer=case.optimizer)
+    with opened_page(session) as page:
+        end = session.subscribe(lambda event, _: page.ask("stop", 3) if event == "trace" else None)
+        page.ask("replay", 2)
+        assert page.answer(2)["kind"] == "reply"
+        assert session.golden is not None
+        assert session.run is None
+        end()
+        page.ask("replay", 4)  # Stop was of that request alone
+        assert page.answer(4)["kind"] == "reply"
+        assert session.run is not None
+
+
+@pytest.mark.parametrize("kind", ["sweep", "plan_sweep"])
+def test_stop_ends_a_sweep_whose_tape_is_written(kind: str) -> None:
+    """The step is run once for the tape, and stopped in it; no injection is made."""
+    case, stopped = models.cnn(seed=3), list[int]()
+
+    def step() -> Any:
+        if session.golden is not None:
+            stopped.append(1)
+            page.ask("stop", 3)
+        return case.step()
+
+    session = Session(step, model=case.model, optimizer=case.optimizer)
+    session.trace()
+    with opened_page(session) as page:
+        page.ask(kind, 2, module="", count=500)
+        assert page.answer(2)["kind"] == "reply"
+        assert page.explorer.executor.wait(20)
+        assert stopped == [1]
+        assert page.explorer.announced["note"] == "cancelled; everything is as it was before"
+        sweep = page.explorer.sweep
+        assert sweep is None or not len(sweep.campaign.results)
+
+
+def test_stop_ends_a_sweep_of_slices_and_keeps_what_is_made(
+    page: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stop comes when two tasks of ten injections each are done: there are 20 of 500."""
+    announce = page.explorer.announce
+
+    def told(state: str, note: str = "", progress: Any = None) -> None:
+        announce(state, note, progress)
+        if progress is not None and progress["done"] == 20:
+            page.ask("stop", 3)
+
+    monkeypatch.setattr(page.explorer, "announce", told)
+    page.ask("sweep", 2, module="", count=500)
+    assert page.answer(2)["kind"] == "reply"
+    sweep = page.explorer.sweep
+    assert sweep is not None
+    assert len(sweep.campaign.results) == 20
+
+
+def test_a_report_of_nothing_is_refused_and_steps_nothing(tmp_path: Path) -> None:
+    """It is saved beside a running cell, where the model must not be stepped."""
+    case, steps = models.cnn(seed=3), list[int]()
+
+    def step() -> Any:
+        steps.append(1)
+        return case.step()
+
+    session = Session(step, model=case.model)
+    with opened_page(session) as page:
+        page.ask("export", 2, path=str(tmp_path / "report.html"))
+        said = page.answer(2)["data"]["text"]
+        assert said == "there is no trace to be saved yet; press Trace first"
+    assert steps == []
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_trace_takes_the_last_run_off_the_page(page: Page, session: Session) -> None:
+    """Its verdict and rows are of the trace before; a page that opens later has none either."""
+    session.arm("relu*2:0", "zero")
+    session.replay()
+    page.kinds()
+    session.trace()
+    page.ask("ready", 2)
+    told = [page.next() for _ in range(page.explorer._sequence - page.sequence[-1])]
+    kinds = [each["kind"] for each in told if each["kind"] != "state"]
+    assert kinds == ["trace", "run", "hello", "trace", "plan", "run", "reply"]
+    assert [each["data"] for each in told if each["kind"] == "run"] == [None, None]
+
+
+def test_a_page_that_opens_is_told_what_goes_on_and_what_is_awaited(page: Page) -> None:
+    """A replay waits for a cell: its state, with the cell's name, and its request's number."""
+    shell = Shell()
+    page.explorer.executor = Executor(shell=shell)
+    shell.begin()
+    page.ask("replay", 2)
+    page.ask("ready", 3)
+    states = list[Any]()
+    while (message := page.next())["kind"] != "reply":
+        states += [message["data"]] if message["kind"] == "state" else []
+    waiting = {"state": "queued", "note": "the running cell is running", "progress": None}
+    assert states[-1] == waiting
+    assert message["data"] == {"id": 3, "data": [2]}
+    shell.end(1)
+    page.answer(2)
+    assert page.explorer.executor.wait(20)
+    page.ask("ready", 4)
+    assert page.answer(4)["data"]["data"] == []
+
+
 def test_more_steps_than_anybody_waits_for_are_refused(page: Page) -> None:
     """At once, and with what to do instead."""
     page.ask("replay", 2, steps=100_001)

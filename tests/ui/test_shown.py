@@ -107,6 +107,27 @@ def test_changes_are_gathered_until_the_cell_ends(monkeypatch: pytest.MonkeyPatc
     display.close()
 
 
+def test_a_result_that_takes_long_is_made_for_a_tenth_of_the_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It takes 3 s, so the next is made 10 * 3 = 30 s after it began, and not after 2 s."""
+    now, result = [100.0], Result()
+
+    def static() -> dict[str, str]:
+        now[0] += 3.0
+        return result.static()
+
+    shell = kernel(monkeypatch, page=False)
+    display = Shown(lambda: VIEW, static)
+    monkeypatch.setattr("fi_notebook.ui.executor.time.monotonic", lambda: now[0])
+    now[0] = 200.0
+    for at, made in ((200.0, 2), (229.0, 2), (230.0, 3)):
+        now[0] = at
+        display.changed()
+        assert len(shell.published) == made
+    display.close()
+
+
 def test_a_closed_one_lets_go_of_the_shell(monkeypatch: pytest.MonkeyPatch) -> None:
     """The last change is shown, and no cell is heard any more; closing twice is no error."""
     shell, display = opened(monkeypatch, page=False)

@@ -26,6 +26,7 @@ def test_a_first_trace_is_told_while_it_runs(chromium: Browser) -> None:
         explorer = Explorer(session)
         bridge.show(explorer)
         bridge.page.locator(".fi-tree .fi-empty", has_text="press Trace").wait_for()
+        assert bridge.page.get_by_role("button", name="Save report").is_disabled()
         explorer.announce("tracing")
         bridge.page.locator(".fi-tree .fi-empty", has_text="tracing …").wait_for()
         bridge.page.locator(".fi-outcome", has_text="tracing …").wait_for()

@@ -64,7 +64,7 @@ export function footPane(view) {
       if (replay.textContent !== action) replay.textContent = action;
       stop.disabled = dead || !busy;
       for (const each of [disarm, save]) each.disabled = dead || !store.plan.faults.length;
-      report.disabled = dead;
+      report.disabled = dead || !store.trace;
       save.textContent = `Save ${clip(store.ui.path.split(/[\\/]/).pop(), 24)}`;
       for (const each of [replay, live, stop, rest]) each.hidden = store.readonly;
     },

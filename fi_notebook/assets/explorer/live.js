@@ -1,7 +1,7 @@
 /** What widgets share that hold all they show in their model's state. */
 
 import { watchTheme } from "./theme.js";
-import { inflate } from "./wire.js";
+import { inflate, isGone } from "./wire.js";
 
 /** plotly.js, which stands in a model of its own. */
 async function sharedSource(model) {
@@ -48,14 +48,14 @@ export function latestWins(work) {
  * @returns {() => void} takes it away */
 export function stand(model, el, view, changes, work, resized) {
   const { root } = view;
-  let gone = !model.comm_live && model.comm_live !== undefined;
+  let gone = isGone(model, false);
   const show = latestWins(() => work(gone));
-  const lost = () => {
-    gone = true;
+  const toldOf = () => {
+    gone = isGone(model, true);
     show();
   };
   model.on(changes, show);
-  model.on("comm_live_update", lost);
+  model.on("comm_live_update", toldOf);
   root.addEventListener("keydown", (event) => event.key === "Escape" || event.stopPropagation());
   el.append(root);
   const unwatch = watchTheme(view);
@@ -64,7 +64,7 @@ export function stand(model, el, view, changes, work, resized) {
   show();
   return () => {
     model.off(changes, show);
-    model.off("comm_live_update", lost);
+    model.off("comm_live_update", toldOf);
     sized.disconnect();
     unwatch();
     root.remove();

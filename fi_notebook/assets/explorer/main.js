@@ -3,7 +3,7 @@
 import { mount } from "./mount.js";
 import { PAGE } from "./plots.js";
 import { Store } from "./store.js";
-import { GONE, PRIMED, Wire, controlOf, inflate, unpack } from "./wire.js";
+import { GONE, PRIMED, Wire, controlOf, inflate, isGone, unpack } from "./wire.js";
 
 /** One store per widget, whatever the number of its views. @type {Map<string, Store>} */
 const STORES = new Map();
@@ -14,10 +14,10 @@ function storeOf(model) {
   if (known) return known;
   const control = controlOf(model);
   const store = new Store((content) => control.then((by) => by.send(content)));
-  const wire = new Wire((message) => store.receive(message), () => store.tell("resync"),
+  const wire = new Wire((message) => store.receive(message), () => store.resync(),
     (error) => store.note("error", `a message could not be read: ${error}`));
   model.on("msg:custom", (content, buffers) => wire.receive(content, buffers));
-  model.on("comm_live_update", () => store.lose(GONE));
+  model.on("comm_live_update", () => isGone(model, true) && store.lose(GONE));
   model.on("comm:close", () => store.lose("the explorer was closed"));
   STORES.set(key, store);
   for (const wait of PRIMED) setTimeout(() => store.tell("ping"), wait);

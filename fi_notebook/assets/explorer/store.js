@@ -15,6 +15,9 @@ import { GONE } from "./wire.js";
 /** Requests that nobody made: their success says nothing of what a person did. */
 const UNASKED = ["ready", "resync", "ping"];
 
+/** What is said of a request whose answer was lost. */
+const UNHEARD = "the answer of the kernel was lost; see what is shown before you ask again";
+
 /** How long the footer says what was done; the log keeps it. */
 const TOLD_MS = 10_000;
 
@@ -108,6 +111,18 @@ export class Store {
       if (!UNASKED.includes(kind) && failures === this.failures) this.done();
       return answer;
     }, (error) => { if (!this.lost) this.fail(error.message); });
+  }
+
+  /** Ask for everything again, since a message was lost. It may have been an answer: a request
+   * that the kernel no longer works on is given up. */
+  async resync() {
+    const older = [...this.waiting.keys()];
+    const awaited = await this.tell("resync");
+    if (!awaited) return;
+    for (const id of older.filter((each) => !awaited.includes(each))) {
+      this.waiting.get(id)?.reject(new Error(UNHEARD));
+      this.waiting.delete(id);
+    }
   }
 
   /** Say in the footer and in the log what went wrong. @param {string} [more] */

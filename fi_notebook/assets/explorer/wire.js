@@ -5,6 +5,13 @@
 /** Why a view is read-only when nobody answers any more, and what to do. */
 export const GONE = "the kernel is gone; run the cells again";
 
+/** Whether nobody answers any more, as a model says that has been told of a change. Some host's
+ * models do not say; they tell of a change where the kernel is gone, and of no other.
+ * @param {{ comm_live?: boolean }} model @param {boolean} told whether a change was told */
+export function isGone(model, told) {
+  return model.comm_live === undefined ? told : !model.comm_live;
+}
+
 const ARRAYS = {
   uint8: Uint8Array, int32: Int32Array, float32: Float32Array, float64: Float64Array,
 };
