@@ -22,9 +22,10 @@ import numpy as np
 from fi_notebook.analysis.course import pairs, relative
 from fi_notebook.analysis.ended import ended_words, lost_words, read_rows, undone_words
 from fi_notebook.analysis.evidence import Evidence, differences, distances, step_distances
-from fi_notebook.analysis.mechanisms import RESIDUE, growth_words
+from fi_notebook.analysis.mechanisms import growth_words
 from fi_notebook.analysis.nonfinite import first_nonfinite
 from fi_notebook.analysis.outcome_course import COURSE_RULES
+from fi_notebook.analysis.residue import noise
 from fi_notebook.analysis.updates import gradients_used, has_update, update_differs
 from fi_notebook.analysis.words import four_digits, how_far, limited, several, told_apart
 from fi_notebook.core.injection import NO_ELEMENT
@@ -236,7 +237,7 @@ def _step_words(comparison: Comparison) -> list[str]:
     return [
         _loss_words(c.loss),
         _output_words(c) if c.loss.note == NO_LOSS else "",
-        _tensor_words("gradient", c.gradients, _noise(c.gradients)),
+        _tensor_words("gradient", c.gradients, noise(c.golden, c.gradients)),
     ]
 
 
@@ -248,8 +249,8 @@ def _end_words(e: Evidence) -> str:
         "buffer": c.buffers,
         "optimizer tensor": c.optimizer_state,
     }
-    noise = _noise(c.gradients)
-    kept = [_tensor_words(kind, found, noise) for kind, found in kinds.items()]
+    unnamed = noise(c.golden, c.gradients)
+    kept = [_tensor_words(kind, found, unnamed) for kind, found in kinds.items()]
     moved = [text for text in (kept[:1] if kept[0] else kept) if text]
     if e.updated <= e.compared:
         return "; ".join(moved)
@@ -278,29 +279,18 @@ def _output_words(comparison: Comparison) -> str:
 
 
 def _tensor_words(
-    kind: str, tensors: Sequence[Difference], noise: Container[str] = frozenset()
+    kind: str, tensors: Sequence[Difference], unnamed: Container[str] = frozenset()
 ) -> str:
     """How many differ, and which most, but for those whose gradient is noise."""
     moved = [d for d in tensors if not d.equal]
     if not moved:
         return ""
-    named = [d for d in moved if d.name not in noise] or moved
+    named = [d for d in moved if d.name not in unnamed] or moved
     worst = max(named, key=lambda d: (_nonfinite_count(d), d.relative_l2))
     return (
         f"{among(len(moved), len(tensors), kind)} {agreed(len(moved), 'differ')}, "
         f"most {worst.name} ({how_far(worst)})"
     )
-
-
-def _noise(gradients: Sequence[Difference]) -> set[str]:
-    """Gradients that are rounding noise beside the largest, as of a bias before BatchNorm.
-
-    The golden norm is at least ``max_abs / relative_l2``, and √numel times that at most.
-    """
-    moved = [d for d in gradients if not d.equal and not _nonfinite_count(d)]
-    known = [d for d in moved if 0 < d.relative_l2 < np.inf]
-    least = RESIDUE * max((d.max_abs / d.relative_l2 for d in known), default=0.0)
-    return {d.name for d in known if d.max_abs * np.sqrt(d.numel) / d.relative_l2 < least}
 
 
 def _loss_words(loss: Difference) -> str:
