@@ -139,7 +139,7 @@ def test_nan_immediate_in_the_gradients_alone() -> None:
     bad = Difference("fc.weight", False, 6, 6, 0.0, 0.0, new_nan=2)
     outcome = case(comparison=comparison(SPREAD, loss=EQUAL_LOSS, gradients=(bad, MOVED)))
     assert outcome.name == "nan_immediate"
-    assert "1 of 2 gradients holds NaN or Inf (fc.weight)" in outcome.reason
+    assert "1 of 2 gradients holds new NaN or Inf (fc.weight)" in outcome.reason
 
 
 def test_a_gradient_that_is_rounding_noise_is_not_named() -> None:
@@ -516,8 +516,35 @@ def test_spike_degrade_rises_and_stays() -> None:
     """2 to 5 is an excess of 150 % in one step; it ends at 3, 50 % above."""
     outcome = course([2, 5, 4, 3, 3, 3, 3, 3])
     assert (outcome.name, outcome.step) == ("spike_degrade", 1)
-    assert "by step 1 the loss exceeded the golden one by 150 %" in outcome.reason
-    assert "and in the end by 50 %" in outcome.reason
+    assert (
+        "by step 1 the loss rose beside the golden one by 150 % within 2 steps, and in the end it "
+        "exceeds it by 50 %"
+    ) in outcome.reason
+
+
+def test_a_rise_is_not_called_the_excess() -> None:
+    """From 1.4 times golden to 2.6 times it rose by 120 %, and is 160 % above; 60 % of rise lead
+    from below golden to what it is.
+    """
+    golden = steps([1.0] * 4)
+    outcome = case(golden=golden, faulty=steps([1.0, 1.4, 1.8, 2.6], distances=0.1))
+    assert outcome.name == "spike_degrade"
+    assert (
+        "by step 3 the loss rose beside the golden one by 120 % within 2 steps, and in the end it "
+        "exceeds it by 160 %"
+    ) in outcome.reason
+    outcome = case(golden=golden, faulty=steps([1.0, 0.4, 1.0, 1.0], distances=0.1))
+    assert outcome.name == "spike_recover"
+    assert (
+        "by step 2 the loss rose beside the golden one by 60 % within 2 steps, and it came back to "
+        "within 5 % (0 %)"
+    ) in outcome.reason
+    slow = case(
+        golden=golden,
+        faulty=steps([1.0, 1.4, 1.8, 2.6], distances=0.1),
+        tolerance=Tolerance(sudden=1),
+    )
+    assert "by step 3 the loss rose beside the golden one by 80 % within 1 step, " in slow.reason
 
 
 def test_spike_recover_comes_back() -> None:
