@@ -112,21 +112,24 @@ def _measured(
 
     Where golden is not finite, or its squares not held, a part is measured by itself.
     """
-    plain = np.ones(len(starts), dtype=np.bool_)
+    plain, moved = np.ones(len(starts), dtype=np.bool_), a != b
     if np.isfinite(apart).all():
         delta, golden = apart, np.square(a)
         new_nan = new_inf = np.zeros(len(starts), dtype=np.int64)
     else:
         finite = np.isfinite(b) & np.isfinite(a)
+        moved &= finite
         delta, golden = np.where(finite, apart, 0.0), np.where(finite, np.square(a), 0.0)
         new_nan = np.add.reduceat(np.isnan(b) & ~np.isnan(a), starts, dtype=np.int64)
         new_inf = np.add.reduceat(np.isinf(b) & ~np.isinf(a), starts, dtype=np.int64)
         plain &= np.logical_and.reduceat(np.isfinite(a), starts)
+    still = ~np.logical_or.reduceat(moved, starts)
     parts, wholes = np.add.reduceat(delta, starts), np.add.reduceat(golden, starts)
     for squares in (parts, wholes):
-        plain &= (squares > SAFE_SQUARES) & (squares < math.inf)
+        plain &= still | ((squares > SAFE_SQUARES) & (squares < math.inf))
+    relative = np.where(still, 0.0, np.sqrt(parts) / np.sqrt(wholes))
     largest = np.sqrt(np.maximum.reduceat(delta, starts))
-    found = [np.sqrt(parts) / np.sqrt(wholes), largest, new_nan, new_inf]
+    found = (relative, largest, new_nan, new_inf)
     measured = list(zip(*(column.tolist() for column in found), strict=True))
     ends = [*starts[1:], len(a)]
     for n in np.flatnonzero(~plain).tolist():
@@ -135,7 +138,8 @@ def _measured(
 
 
 def _measured_alone(a: np.ndarray, b: np.ndarray) -> tuple[float, float, int, int]:
-    found = measure(torch.from_numpy(a), torch.from_numpy(b))
+    golden, faulty = (torch.from_numpy(side.copy()) for side in (a, b))  # they may be read-only
+    found = measure(golden, faulty)
     return found.relative_l2, found.max_abs, found.new_nan, found.new_inf
 
 
