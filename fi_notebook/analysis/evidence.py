@@ -165,9 +165,13 @@ def differences(comparison: Comparison | None) -> list[Difference]:
 
 
 def distances(comparison: Comparison | None) -> list[tuple[str, float]]:
-    """Relative distance of everything that a step leaves behind, by name."""
-    found = [(d.name, d.relative_l2) for d in differences(comparison) if not d.equal]
-    return [("nothing", 0.0), *found]
+    """Relative distance of everything that a step leaves behind, by name.
+
+    What was not measured, because one run has no such tensor or another shape, is infinitely far.
+    """
+    found = [d for d in differences(comparison) if not d.equal]
+    far = [(d.name, inf if d.note or isnan(d.relative_l2) else d.relative_l2) for d in found]
+    return [*far, ("nothing", 0.0)]
 
 
 def step_distances(evidence: Evidence) -> list[tuple[str, float]]:

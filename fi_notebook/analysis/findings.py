@@ -56,7 +56,8 @@ def hidden_damage(comparison: Comparison, *, grew: float = _GREW) -> tuple[str, 
         if any(name in state.name for name in SECOND_MOMENTS)
     ]
     infinite = [state for state in moments if state.new_inf]
-    far = [state for state in moments if not state.new_inf and state.relative_l2 >= grew]
+    finite = [state for state in moments if not state.new_inf]
+    far = [state for state in finite if grew <= state.relative_l2 < np.inf]
     quiet = _all(comparison, (_zeroed_gradients, _bad_buffers))
     return tuple(text for text in (_infinite(infinite), _far(far), *quiet) if text)
 
@@ -78,13 +79,26 @@ def _infinite(states: Sequence[Difference]) -> str:
 
 
 def _far(states: Sequence[Difference]) -> str:
-    """The second moments that are many golden norms away, the worst first."""
+    """The second moments that are many golden norms away, the worst first.
+
+    One that was zero or infinite is none of them: it need not be large now.
+    """
     clauses = [
-        f"{state.name} is {times(state.relative_l2)} its golden norm away"
+        f"{state.name} is {times(state.relative_l2)} its golden norm away{_changed(state)}"
         for state in sorted(states, key=lambda state: -state.relative_l2)
     ]
-    root = "its root, so its" if len(clauses) == 1 else "their roots, so their"
-    return _moments(clauses, f"the update divides by {root} weights hardly move any more")
+    root = "its root" if len(clauses) == 1 else "their roots"
+    meaning = (
+        f"the update divides by {root}, so where it is that large a weight hardly moves any more"
+    )
+    return _moments(clauses, meaning)
+
+
+def _changed(state: Difference) -> str:
+    """In how many elements, where that was counted."""
+    if not state.changed:
+        return ""
+    return f" ({among(state.changed, state.numel, 'element')} {agreed(state.changed, 'differ')})"
 
 
 def _moments(clauses: Sequence[str], meaning: str) -> str:

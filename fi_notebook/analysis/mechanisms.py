@@ -20,17 +20,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fi_notebook.analysis.effects import worst_input
+from fi_notebook.analysis.residue import cancelled
 from fi_notebook.analysis.unread import last_followed
 from fi_notebook.analysis.words import four_digits, several, times
 from fi_notebook.core.masking import DIED_OF, MECHANISMS, Evidence
 from fi_notebook.core.run import EFFECTS, Comparison
 from fi_notebook.core.trace import FLAGS, Trace
 
-__all__ = ["RESIDUE", "Death", "assign_mechanisms", "deaths", "deaths_words", "growth_words"]
-
-RESIDUE = 1e-5
-"""Share of the largest below which a norm may be that of float32's rounding."""
+__all__ = ["Death", "assign_mechanisms", "deaths", "deaths_words", "growth_words"]
 
 _MASKED = EFFECTS.index("masked")
 _VIEW = 1 << FLAGS.index("view")
@@ -348,7 +345,7 @@ def growth_words(comparison: Comparison) -> str:
     amplified = columns["effect"] == EFFECTS.index("amplified")
     if not amplified.any():
         return ""
-    amplified &= ~_residues(comparison)
+    amplified &= ~cancelled(comparison)
     growth = np.where(amplified, np.nan_to_num(columns["growth"], posinf=np.inf), 0.0)
     if not growth.max() > 1:
         return ""
@@ -360,15 +357,3 @@ def growth_words(comparison: Comparison) -> str:
         f"the error grew most in {comparison.site(row)} ({times(factor)}, "
         f"from {four_digits(after / factor)} to {four_digits(after)})"
     )
-
-
-def _residues(comparison: Comparison) -> np.ndarray:
-    """Whether the golden output of each row is what was left where large inputs cancelled.
-
-    Its relative error is that of rounding, however small the error that entered.
-    """
-    golden, rows = comparison.golden, comparison.columns["golden"]
-    norms = np.nan_to_num(golden.site_columns["norm"], nan=0.0, posinf=0.0)
-    into = worst_input(golden, np.arange(len(golden)), norms)
-    left = norms < RESIDUE * into[golden.site_columns["call"]]
-    return np.append(left, False)[rows]

@@ -120,7 +120,7 @@ def _tensors(kind: str, differences: Sequence[Difference]) -> str:
     if not bad:
         return ""
     held = among(len(bad), len(differences), kind.removesuffix("s"))
-    return f"{held} {agreed(len(bad), 'hold')} NaN or Inf ({several(bad)})"
+    return f"{held} {agreed(len(bad), 'hold')} new NaN or Inf ({several(bad)})"
 
 
 def _calls(comparison: Comparison) -> str:
@@ -129,4 +129,4 @@ def _calls(comparison: Comparison) -> str:
     if not len(rows):
         return ""
     first, many = comparison.site(int(rows[0])), counted(len(rows), "site")
-    return f"{many} {agreed(len(rows), 'hold')} NaN or Inf, first {first}"
+    return f"{many} {agreed(len(rows), 'hold')} new NaN or Inf, first {first}"

@@ -6,9 +6,10 @@
 The classes are tried in the order of `OUTCOMES`, and the first that holds is taken.
 Each is one function of the evidence; `judge` only walks through them.
 
-Limits: calls are compared in one step. A fault that first strikes in a later step is
-judged on the step records: there ``masked_exact`` needs a measured parameter distance
-of exactly 0.
+Limits: calls are compared in one step. A fault that first strikes in a later step is judged on
+the step records, and on what training keeps after the last: ``masked_exact`` needs a measured
+parameter distance of exactly 0, and equal bits of all that is kept. Of gradients that no update
+takes by then the norm alone is known.
 """
 
 from __future__ import annotations
@@ -21,13 +22,14 @@ import numpy as np
 from fi_notebook.analysis.course import pairs, relative
 from fi_notebook.analysis.ended import ended_words, lost_words, read_rows, undone_words
 from fi_notebook.analysis.evidence import Evidence, differences, distances, step_distances
-from fi_notebook.analysis.mechanisms import RESIDUE, growth_words
+from fi_notebook.analysis.mechanisms import growth_words
 from fi_notebook.analysis.nonfinite import first_nonfinite
 from fi_notebook.analysis.outcome_course import COURSE_RULES
+from fi_notebook.analysis.residue import noise
 from fi_notebook.analysis.updates import gradients_used, has_update, update_differs
 from fi_notebook.analysis.words import four_digits, how_far, limited, several, told_apart
 from fi_notebook.core.injection import NO_ELEMENT
-from fi_notebook.core.run import NO_LOSS, RESULT, Comparison, Difference, Outcome
+from fi_notebook.core.run import NO_LOSS, RESULT, Comparison, Difference, Outcome, StepRecord
 from fi_notebook.core.words import agreed, among, counted
 
 __all__ = ["judge"]
@@ -113,33 +115,68 @@ def _nan(e: Evidence) -> Outcome | None:
 def _masked_exact(e: Evidence) -> Outcome | None:
     if not (_update_equal(e) and _later_equal(e)):
         return None
-    loss = e.comparison.loss
-    golden, faulty = told_apart(loss.golden, loss.faulty)
-    shown = f" (only the {loss.name} that is shown differs: {faulty} instead of {golden})"
     equal = "bit-equal to" if e.noise is None or e.noise.equal else "within the noise floor of"
     undone = undone_words(e.injections)
     return Outcome(
         "masked_exact",
         f"{e.struck}; {undone and f'{undone}; '}{ended_words(e.comparison)} and the whole update "
-        f"are {equal} the golden run{'' if loss.equal else shown}",
+        f"are {equal} the golden run{_shown_words(e)}",
         e.strike,
     )
+
+
+def _shown_words(e: Evidence) -> str:
+    """The loss of the struck step, where it differs though nothing is made of it."""
+    loss = e.comparison.loss
+    name, values = loss.name, () if loss.equal else (loss.golden, loss.faulty)
+    if e.strike > e.compared:
+        golden, faulty = _struck_records(e)[0]
+        equal = relative(golden.loss, faulty.loss) == 0
+        name, values = "loss", () if equal else (golden.loss, faulty.loss)
+    if not values:
+        return ""
+    before, after = told_apart(*values)
+    return f" (only the {name} that is shown differs: {after} instead of {before})"
 
 
 def _update_equal(e: Evidence) -> bool:
     """Whether the struck step ends with the same bits as the golden run."""
     if e.strike > e.compared:
-        struck = [(g, f) for g, f in pairs(e.golden, e.faulty) if f.step >= e.strike]
-        if not struck or any(f.parameter_distance != 0 for _, f in struck):
-            return False
-        golden, faulty = struck[-1]  # what it leaves may yet be used
-        return relative(golden.gradient_norm, faulty.gradient_norm) == 0
-    c = e.comparison
-    after = (*c.parameters, *c.buffers, *c.optimizer_state)
+        return _late_update_equal(e)
+    c, after = e.comparison, _kept(e.comparison)
     rows = c.diverged
     quiet_end = not len(rows) or rows[-1] < len(c) - 1
     kept = all(d.equal for d in after) if after else not update_differs(c)
     return quiet_end and kept and gradients_used(c) and (c.loss.equal or has_update(c.golden))
+
+
+def _late_update_equal(e: Evidence) -> bool:
+    """The same of a struck step whose calls were not compared."""
+    struck = _struck_records(e)
+    if not struck or any(f.parameter_distance != 0 for _, f in struck):
+        return False
+    if _is_unseen(e) or not all(d.equal for d in _kept(e.comparison)):
+        return False
+    if not has_update(e.comparison.golden) and any(relative(g.loss, f.loss) for g, f in struck):
+        return False
+    golden, faulty = struck[-1]  # what it leaves may yet be used
+    return relative(golden.gradient_norm, faulty.gradient_norm) == 0
+
+
+def _struck_records(e: Evidence) -> list[tuple[StepRecord, StepRecord]]:
+    """The records from the first step in which a value was changed."""
+    return [(g, f) for g, f in pairs(e.golden, e.faulty) if f.step >= e.strike]
+
+
+def _kept(comparison: Comparison) -> list[Difference]:
+    """What training keeps after the last step."""
+    return [*comparison.parameters, *comparison.buffers, *comparison.optimizer_state]
+
+
+def _is_unseen(e: Evidence) -> bool:
+    """Whether a step was struck of which nothing shows what it gave: no call, loss or update."""
+    c = e.comparison
+    return e.strike > e.compared and not c.has_loss and not has_update(c.golden)
 
 
 def _later_equal(e: Evidence) -> bool:
@@ -153,11 +190,12 @@ def _later_equal(e: Evidence) -> bool:
 
 def _masked_tolerance(e: Evidence) -> Outcome | None:
     name, worst = max([*distances(e.comparison), *step_distances(e)], key=lambda pair: pair[1])
-    if not worst and e.comparison.loss.note == NO_LOSS:
+    if not worst and (e.comparison.loss.note == NO_LOSS or _is_unseen(e)):
         return None  # it ends in a call that differs, and nothing else shows what came of it
-    if not worst <= e.relative or any(_nonfinite_count(d) for d in differences(e.comparison)):
+    left = differences(e.comparison)
+    if not worst <= e.relative or any(_nonfinite_count(d) for d in left):
         return None
-    if not worst and len(e.comparison.diverged):
+    if all(d.equal for d in left) and len(e.comparison.diverged):
         return Outcome("masked_tolerance", f"{e.struck}, and {_to_the_end(e.comparison)}", e.strike)
     return Outcome(
         "masked_tolerance",
@@ -184,16 +222,23 @@ def _nonfinite_count(difference: Difference) -> int:
 
 
 def _changed(e: Evidence) -> Outcome:
-    c = e.comparison
-    said = [
+    late = e.strike > e.compared  # then in the step that was compared nothing is changed yet
+    said = [*([] if late else _step_words(e.comparison)), _end_words(e)]
+    words = "; ".join(text for text in said if text) or (
+        f"calls and results were compared in step {e.compared} alone, and the records show nothing"
+    )
+    grew = growth_words(e.comparison)
+    return Outcome("changed", f"{e.struck}; {words}{grew and f'; {grew}'}{e.hidden}", e.strike)
+
+
+def _step_words(comparison: Comparison) -> list[str]:
+    """What differs in the step that was compared."""
+    c = comparison
+    return [
         _loss_words(c.loss),
         _output_words(c) if c.loss.note == NO_LOSS else "",
-        _tensor_words("gradient", c.gradients, _noise(c.gradients)),
-        _end_words(e),
-        growth_words(c),
+        _tensor_words("gradient", c.gradients, noise(c.golden, c.gradients)),
     ]
-    words = "; ".join(text for text in said if text)
-    return Outcome("changed", f"{e.struck}; {words}{e.hidden}", e.strike)
 
 
 def _end_words(e: Evidence) -> str:
@@ -204,8 +249,8 @@ def _end_words(e: Evidence) -> str:
         "buffer": c.buffers,
         "optimizer tensor": c.optimizer_state,
     }
-    noise = _noise(c.gradients)
-    kept = [_tensor_words(kind, found, noise) for kind, found in kinds.items()]
+    unnamed = noise(c.golden, c.gradients)
+    kept = [_tensor_words(kind, found, unnamed) for kind, found in kinds.items()]
     moved = [text for text in (kept[:1] if kept[0] else kept) if text]
     if e.updated <= e.compared:
         return "; ".join(moved)
@@ -234,29 +279,18 @@ def _output_words(comparison: Comparison) -> str:
 
 
 def _tensor_words(
-    kind: str, tensors: Sequence[Difference], noise: Container[str] = frozenset()
+    kind: str, tensors: Sequence[Difference], unnamed: Container[str] = frozenset()
 ) -> str:
     """How many differ, and which most, but for those whose gradient is noise."""
     moved = [d for d in tensors if not d.equal]
     if not moved:
         return ""
-    named = [d for d in moved if d.name not in noise] or moved
+    named = [d for d in moved if d.name not in unnamed] or moved
     worst = max(named, key=lambda d: (_nonfinite_count(d), d.relative_l2))
     return (
         f"{among(len(moved), len(tensors), kind)} {agreed(len(moved), 'differ')}, "
         f"most {worst.name} ({how_far(worst)})"
     )
-
-
-def _noise(gradients: Sequence[Difference]) -> set[str]:
-    """Gradients that are rounding noise beside the largest, as of a bias before BatchNorm.
-
-    The golden norm is at least ``max_abs / relative_l2``, and √numel times that at most.
-    """
-    moved = [d for d in gradients if not d.equal and not _nonfinite_count(d)]
-    known = [d for d in moved if 0 < d.relative_l2 < np.inf]
-    least = RESIDUE * max((d.max_abs / d.relative_l2 for d in known), default=0.0)
-    return {d.name for d in known if d.max_abs * np.sqrt(d.numel) / d.relative_l2 < least}
 
 
 def _loss_words(loss: Difference) -> str:

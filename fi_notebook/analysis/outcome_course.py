@@ -1,7 +1,7 @@
 """The outcomes of several steps: spikes, degrading, drift, a worse metric.
 
-    spike_recover: f1 struck mm*4:0 in step 2; by step 3 the loss exceeded the golden one
-    by 152 %, and it came back to within 5 % (0.3 %)
+    spike_recover: f1 struck mm*4:0 in step 2; by step 3 the loss rose beside the
+    golden one by 152 % within 2 steps, and it came back to within 5 % (0.3 %)
 
 Limits: "above" and "away" are shares of the golden loss, or of its mean over the steps
 where it is smaller than that, which the sentence says (see ``course.py``); with a
@@ -19,6 +19,7 @@ from fi_notebook.analysis.evidence import Evidence
 from fi_notebook.analysis.tolerance import Tolerance
 from fi_notebook.analysis.words import four_digits, percent, several
 from fi_notebook.core.run import Outcome
+from fi_notebook.core.words import counted
 
 __all__ = ["COURSE_RULES"]
 
@@ -27,12 +28,13 @@ def _spike(e: Evidence) -> Outcome | None:
     course = e.course
     if not course.rise > e.tolerance.spike:
         return None
+    within = counted(max(e.tolerance.sudden, 1), "step")
     rose = (
-        f"{e.struck}; by step {course.rise_step} the loss exceeded the "
-        f"golden one by {course.rise_words}"
+        f"{e.struck}; by step {course.rise_step} the loss rose beside the golden one by "
+        f"{course.rise_words} within {within}"
     )
     if course.final > e.within_noise:
-        name, ends = "spike_degrade", f"and in the end by {course.final_words}"
+        name, ends = "spike_degrade", f"and in the end it exceeds it by {course.final_words}"
     elif course.final < -e.within_noise:
         name, ends = "spike_recover", f"and in the end it is below it by {course.final_words}"
     else:

@@ -114,10 +114,10 @@ def nonfinite_words(nan: int, inf: int) -> str:
 
 
 def how_far(difference: Difference) -> str:
-    """How far a tensor is from the golden one; to NaN and Inf there is no distance.
+    """How far a tensor is from the golden one; to NaN, Inf and what is none there is no distance.
 
     Args:
         difference: The difference of one named tensor.
     """
     bad = nonfinite_words(difference.new_nan, difference.new_inf)
-    return bad or f"relative L2 {limited(difference.relative_l2)}"
+    return bad or difference.note or f"relative L2 {limited(difference.relative_l2)}"

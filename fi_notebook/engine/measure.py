@@ -1,13 +1,13 @@
 """How far a faulty tensor is from the golden one: bits first, then size.
 
 All measures are over elements that are finite in both, except the counts of changed
-elements, sign flips, and new NaNs and infinities. Of a distributed tensor what this rank
-keeps is measured: no rank waits for another to be told how far it is.
+elements, sign flips, and new NaNs and infinities. Where golden is NaN or infinite and the other
+has a number, or the other infinity, relative L2 and largest difference are infinite. Of a
+distributed tensor what this rank keeps is measured: no rank waits for another to be told how
+far it is.
 
 Limits: in a replay, of tensors over 8,192 elements in float32 or narrower, the relative L2,
-the largest relative error and the cosine have 4 digits or more, the largest difference 7. Where
-squares are beyond float64 (magnitudes above 1e154) the relative L2 is infinite and the
-cosine 0.
+the largest relative error and the cosine have 4 digits or more, the largest difference 7.
 """
 
 from __future__ import annotations
@@ -61,6 +61,9 @@ _COUNTS = ("changed", "sign_flips", "new_nan", "new_inf")
 
 _BLOCK = 1 << 18
 _LARGE_BLOCK = 1 << 24
+
+SAFE_SQUARES = 1e-280
+"""Sum of squares from which on those that float64 cannot hold do not matter to it."""
 
 
 def compare_kept(kept: Kept, tensor: torch.Tensor, ruler: Ruler | None = None) -> Measure:
@@ -116,18 +119,19 @@ def measure(golden: torch.Tensor, faulty: torch.Tensor, ruler: Ruler | None = No
     if equal_bits(golden, faulty):
         return EQUAL._replace(numel=golden.numel())
     parts = list(_parts(golden.detach(), faulty.detach(), ruler))
-    squares = [sum(part[n] for part in parts) for n in range(4)]
+    relative_l2, cosine = _relative(golden, faulty, parts)
+    lost = any(part.lost for part in parts)
     ulps = [part.ulps for part in parts if not math.isnan(part.ulps)]
     return Measure(
         equal=False,
         exact=True,
         changed=sum(part.changed for part in parts),
         numel=golden.numel(),
-        relative_l2=_ratio(math.sqrt(squares[0]), math.sqrt(squares[1])),
-        max_abs=max(part.max_abs for part in parts),
+        relative_l2=math.inf if lost else relative_l2,
+        max_abs=math.inf if lost else max(part.max_abs for part in parts),
         max_rel=max(part.max_rel for part in parts),
         max_ulp=max(ulps, default=math.nan),
-        cosine=_cosine(*squares[1:]),
+        cosine=cosine,
         sign_flips=sum(part.sign_flips for part in parts),
         new_nan=sum(part.new_nan for part in parts),
         new_inf=sum(part.new_inf for part in parts),
@@ -168,6 +172,7 @@ class _Part(NamedTuple):
     sign_flips: int
     new_nan: int
     new_inf: int
+    lost: int  # NaNs and infinities in place of which there is a number, or the other infinity
 
     @classmethod
     def of(cls, golden: torch.Tensor, faulty: torch.Tensor) -> _Part:
@@ -192,6 +197,7 @@ class _Part(NamedTuple):
             sign_flips=int(_other_signs(a, b)[finite].sum()),
             new_nan=int((b.isnan() & ~a.isnan()).sum()),
             new_inf=int((_infinite(b) & ~_infinite(a)).sum()),
+            lost=int(((~a.isfinite() & b.isfinite()) | (a.isinf() & (a == -b))).sum()),
         )
 
 
@@ -231,6 +237,39 @@ def wide(tensor: torch.Tensor) -> torch.Tensor:
     if values.is_floating_point() and values.element_size() == 1:
         values = values.float()
     return values.double()
+
+
+def _relative(
+    golden: torch.Tensor, faulty: torch.Tensor, parts: list[_Part]
+) -> tuple[float, float]:
+    """Relative L2 and cosine."""
+    difference, before, after, product = (sum(part[n] for part in parts) for n in range(4))
+    held = all(SAFE_SQUARES < squares < math.inf for squares in (difference, before, after))
+    if held or golden.dtype not in (torch.float64, torch.complex128):
+        found = _ratio(math.sqrt(difference), math.sqrt(before))
+        return found, _cosine(before, after, product)
+    return _relative_of_units(golden, faulty)
+
+
+def _relative_of_units(golden: torch.Tensor, faulty: torch.Tensor) -> tuple[float, float]:
+    """The same of numbers whose squares float64 cannot hold: each side in a unit of its own."""
+    a, b = wide(golden), wide(faulty)
+    finite = torch.isfinite(a) & torch.isfinite(b)
+    a, b = torch.where(finite, a, 0.0), torch.where(finite, b, 0.0)
+    units = [_unit(a), _unit(b)]
+    most = max(units)
+    apart = b / most - a / most
+    unit = _unit(apart)
+    a, b, apart = a / units[0], b / units[1], apart / unit
+    difference, before, after = (float(side.square().sum()) for side in (apart, a, b))
+    found = _ratio(math.sqrt(difference) * (most / units[0] * unit), math.sqrt(before))
+    return found, _cosine(before, after, float((a * b).sum()))
+
+
+def _unit(values: torch.Tensor) -> float:
+    """The power of 2 up to the largest magnitude; of zeros the smallest number there is."""
+    largest = float(values.abs().max())
+    return math.ldexp(1.0, math.frexp(largest)[1] - 1) if largest else math.ulp(0.0)
 
 
 def _cosine(golden: float, faulty: float, product: float) -> float:

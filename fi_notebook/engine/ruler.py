@@ -1,7 +1,7 @@
 """Measuring floating-point vectors on the host in a few passes that stay in the cache.
 
     ruler = Ruler()
-    ruler.measure(golden, faulty)       # 11 numbers of each block
+    ruler.measure(golden, faulty)       # 12 numbers of each block
 
 Numbers are of float64. A ruler for ``single`` precision takes float32 where that is enough,
 which is a third of the work and is shared by torch's threads: sums and ratios have 4 digits
@@ -42,7 +42,7 @@ _SHARE, _SHARES = 1 << 16, 16
 _LEAST, _MOST = 1e-27, 1e36
 """Sums of squares of a block between which float32 loses nothing that matters to them."""
 
-Found = tuple[float, float, float, float, float, float, float, int, int, int, int]
+Found = tuple[float, float, float, float, float, float, float, int, int, int, int, int]
 
 
 class Ruler:
@@ -73,8 +73,8 @@ class Ruler:
         Returns:
             For each block sums of squares of difference, golden and faulty, the sum of
             products, largest absolute and relative difference and distance in representable
-            values, how many elements changed, how many signs, and how many new NaNs and
-            infinities.
+            values, how many elements changed, how many signs, how many new NaNs and
+            infinities, and in place of how many there is a number or the other infinity.
         """
         with np.errstate(all="ignore"):
             if self._single and golden.numel() > EXACT and golden.dtype != torch.float64:
@@ -98,7 +98,7 @@ class Ruler:
         if same_memory(golden, faulty):
             before = torch.dot(a, a).item()
             fits = _LEAST < before < _MOST
-            return (0.0, before, before, before, 0.0, 0.0, math.nan, 0, 0, 0, 0) if fits else None
+            return _same(before) if fits else None
         b = faulty if faulty.dtype == torch.float32 else second.copy_(faulty)
         apart = torch.sub(b, a, out=third)
         squares, before, after = (torch.dot(side, side).item() for side in (apart, a, b))
@@ -110,7 +110,7 @@ class Ruler:
             product = (before + after - squares) / 2 if near else torch.dot(a, b).item()
             relative = _farthest_by_threads(torch.div(apart, a, out=fourth))
         changed, steps, flips = self._of_single_bits(raw(golden), raw(faulty))
-        return (squares, before, after, product, far, relative, steps, changed, flips, 0, 0)
+        return (squares, before, after, product, far, relative, steps, changed, flips, 0, 0, 0)
 
     def _of_single_bits(self, golden: torch.Tensor, faulty: torch.Tensor) -> tuple[int, float, int]:
         """How many elements changed, the largest distance, and how many signs flip."""
@@ -128,7 +128,7 @@ class Ruler:
         a, b, _ = (row[: golden.numel()] for row in self._room)
         np.copyto(a, _numbers(golden))
         if same_memory(golden, faulty) and math.isfinite(before := _dot(a, a)):
-            return (0.0, before, before, before, 0.0, 0.0, math.nan, 0, 0, 0, 0)
+            return _same(before)
         np.copyto(b, _numbers(faulty))
         sums = self._sums(a, b)
         odd = None if math.isfinite(sum(sums[:3])) else _Odd.of(a, b)
@@ -139,7 +139,7 @@ class Ruler:
         far = _farthest(apart)
         relative = math.nan if self._brief else _farthest(np.divide(apart, a, out=b))
         changed, steps, flips = self._of_bits(_bits(golden), _bits(faulty), odd)
-        new = (0, 0) if odd is None else odd.new
+        new = (0, 0, 0) if odd is None else odd.new
         return (*sums, far, relative, steps, changed, flips, *new)
 
     def _sums(self, a: np.ndarray, b: np.ndarray) -> tuple[float, float, float, float]:
@@ -166,6 +166,11 @@ class Ruler:
         steps = np.subtract(faulty, golden, out=next(rooms))
         across = np.bitwise_xor(faulty, golden, out=next(rooms))
         return _far_by_bits(golden, faulty, steps, across, odd)
+
+
+def _same(squares: float) -> Found:
+    """What is found of a block and itself."""
+    return (0.0, squares, squares, squares, 0.0, 0.0, math.nan, 0, 0, 0, 0, 0)
 
 
 def pairs(
@@ -227,20 +232,23 @@ class _Odd(NamedTuple):
     Attributes:
         places: Where either is not finite.
         no_number: Where either is NaN.
-        new: How many NaNs and infinities golden does not have.
+        new: How many NaNs and infinities golden does not have, and in place of how many of
+            its own there is a number or the other infinity.
     """
 
     places: np.ndarray
     no_number: np.ndarray
-    new: tuple[int, int]
+    new: tuple[int, int, int]
 
     @classmethod
     def of(cls, a: np.ndarray, b: np.ndarray) -> _Odd:
         """Look for it."""
         nans, infinities = (np.isnan(a), np.isnan(b)), (np.isinf(a), np.isinf(b))
-        new = (np.count_nonzero(theirs & ~mine) for mine, theirs in (nans, infinities))
-        places = ~(np.isfinite(a) & np.isfinite(b))
-        return cls(places, nans[0] | nans[1], (int(next(new)), int(next(new))))
+        finite = (np.isfinite(a), np.isfinite(b))
+        lost = (~finite[0] & finite[1]) | (infinities[0] & (a == -b))
+        new = (*(theirs & ~mine for mine, theirs in (nans, infinities)), lost)
+        nan, inf, gone = (int(np.count_nonzero(found)) for found in new)
+        return cls(~(finite[0] & finite[1]), nans[0] | nans[1], (nan, inf, gone))
 
 
 def _dot(a: np.ndarray, b: np.ndarray) -> float:

@@ -21,7 +21,7 @@ import numpy as np
 import torch
 
 from fi_notebook.core.run import RESULT, Difference
-from fi_notebook.engine.measure import dense, difference, wide
+from fi_notebook.engine.measure import SAFE_SQUARES, dense, difference, measure, wide
 from fi_notebook.engine.storages import array_over
 
 __all__ = ["EndTensors", "Ends", "result_difference", "result_metrics", "worst"]
@@ -108,23 +108,39 @@ def _vector(tensor: torch.Tensor) -> np.ndarray:
 def _measured(
     a: np.ndarray, b: np.ndarray, starts: Sequence[int] | np.ndarray, apart: np.ndarray
 ) -> list[tuple[float, float, int, int]]:
-    """Relative L2 and the largest distance of what is finite, new NaN and Inf, part by part."""
+    """Relative L2 and the largest distance of what is finite, new NaN and Inf, part by part.
+
+    Where golden is not finite, or its squares not held, a part is measured by itself.
+    """
+    plain, moved = np.ones(len(starts), dtype=np.bool_), a != b
     if np.isfinite(apart).all():
         delta, golden = apart, np.square(a)
         new_nan = new_inf = np.zeros(len(starts), dtype=np.int64)
     else:
         finite = np.isfinite(b) & np.isfinite(a)
+        moved &= finite
         delta, golden = np.where(finite, apart, 0.0), np.where(finite, np.square(a), 0.0)
         new_nan = np.add.reduceat(np.isnan(b) & ~np.isnan(a), starts, dtype=np.int64)
         new_inf = np.add.reduceat(np.isinf(b) & ~np.isinf(a), starts, dtype=np.int64)
-    parts = np.sqrt(np.add.reduceat(delta, starts)).tolist()
-    wholes = np.sqrt(np.add.reduceat(golden, starts)).tolist()
-    relative = [
-        part if part == 0 else part / whole if whole else math.inf
-        for part, whole in zip(parts, wholes, strict=True)
-    ]
-    largest = np.sqrt(np.maximum.reduceat(delta, starts)).tolist()
-    return list(zip(relative, largest, new_nan.tolist(), new_inf.tolist(), strict=True))
+        plain &= np.logical_and.reduceat(np.isfinite(a), starts)
+    still = ~np.logical_or.reduceat(moved, starts)
+    parts, wholes = np.add.reduceat(delta, starts), np.add.reduceat(golden, starts)
+    for squares in (parts, wholes):
+        plain &= still | ((squares > SAFE_SQUARES) & (squares < math.inf))
+    relative = np.where(still, 0.0, np.sqrt(parts) / np.sqrt(wholes))
+    largest = np.sqrt(np.maximum.reduceat(delta, starts))
+    found = (relative, largest, new_nan, new_inf)
+    measured = list(zip(*(column.tolist() for column in found), strict=True))
+    ends = [*starts[1:], len(a)]
+    for n in np.flatnonzero(~plain).tolist():
+        measured[n] = _measured_alone(*(side[starts[n] : ends[n]] for side in (a, b)))
+    return measured
+
+
+def _measured_alone(a: np.ndarray, b: np.ndarray) -> tuple[float, float, int, int]:
+    golden, faulty = (torch.from_numpy(side.copy()) for side in (a, b))  # they may be read-only
+    found = measure(golden, faulty)
+    return found.relative_l2, found.max_abs, found.new_nan, found.new_inf
 
 
 def _difference(

@@ -45,9 +45,12 @@ def test_an_infinite_second_moment_freezes_weights() -> None:
 
 
 def test_of_many_second_moments_the_worst_two_are_named() -> None:
-    """24 infinite ones and 4 huge ones are one sentence each, with how many more there are."""
+    """24 infinite ones and 4 huge ones are one sentence each, with how many more there are.
+
+    In how many elements they differ is said where it was counted.
+    """
     infinite = [Difference(f"p{n}.exp_avg_sq", False, 6, 6, new_inf=1000 + n) for n in range(24)]
-    huge = [Difference(f"q{n}.exp_avg_sq", False, 6, 6, 1e6 * (n + 1)) for n in range(4)]
+    huge = [Difference(f"q{n}.exp_avg_sq", False, 6 * (n == 3), 6, 1e6 * (n + 1)) for n in range(4)]
     assert findings(comparison({}, optimizer_state=(*infinite, *huge))) == (
         (
             "optimizer state p23.exp_avg_sq holds 1,023 new Inf in 6 elements, p22.exp_avg_sq "
@@ -55,9 +58,10 @@ def test_of_many_second_moments_the_worst_two_are_named() -> None:
             "gradients move these weights no more"
         ),
         (
-            "optimizer state q3.exp_avg_sq is more than a million times its golden norm away, "
-            "q2.exp_avg_sq is more than a million times its golden norm away and 2 more: the "
-            "update divides by their roots, so their weights hardly move any more"
+            "optimizer state q3.exp_avg_sq is more than a million times its golden norm away (6 of "
+            "6 elements differ), q2.exp_avg_sq is more than a million times its golden norm away "
+            "and 2 more: the update divides by their roots, so where it is that large a weight "
+            "hardly moves any more"
         ),
     )
 
@@ -66,8 +70,20 @@ def test_a_huge_second_moment_is_named_from_a_stated_factor() -> None:
     """1e12 times is; the limit is an argument."""
     state = (Difference("fc.weight.exp_avg_sq", False, 2, 6, 1e12),)
     compared = comparison({}, optimizer_state=state)
-    assert "is more than a million times its golden norm away" in findings(compared)[0]
+    assert findings(compared) == (
+        (
+            "optimizer state fc.weight.exp_avg_sq is more than a million times its golden norm "
+            "away (2 of 6 elements differ): the update divides by its root, so where it is that "
+            "large a weight hardly moves any more"
+        ),
+    )
     assert findings(compared, grew=1e13) == ()
+
+
+def test_a_second_moment_that_was_zero_or_infinite_is_not_called_huge() -> None:
+    """1e-12 is infinitely far from a golden 0, and a number from Inf; neither stops a weight."""
+    state = (Difference("fc.weight.exp_avg_sq", False, 6, 6, inf),)
+    assert findings(comparison({}, optimizer_state=state)) == ()
 
 
 def test_a_clipped_infinite_norm_zeroes_every_gradient() -> None:
