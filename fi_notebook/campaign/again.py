@@ -80,7 +80,10 @@ def opened(
     make_session: Callable[[], Session] | None = None,
     evaluate: Evaluate | None = None,
 ) -> Session:
-    """A session with the row's fault armed and replayed, ready to be explored.
+    """A session with the row's fault armed, and no other, and replayed, ready to be explored.
+
+    The session is traced, so one that was there already loses its runs; what was armed in it
+    is there again by one `Session.undo`.
 
     Args:
         row: The row.
@@ -99,7 +102,7 @@ def opened(
         session.trace()
         with warnings.catch_warnings():  # what it is of a later step is no news
             warnings.simplefilter("ignore", FaultWarning)
-            session.load_plan(session.plan.with_fault(fault_of_row(row)))  # so not anchored
+            session.load_plan(replace(session.plan, faults=(fault_of_row(row),)))  # not anchored
         named = campaign.get("evaluate")
         if evaluate is None and named is not None:
             evaluate = loaded(named, "evaluate")

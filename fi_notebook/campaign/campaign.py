@@ -194,13 +194,16 @@ class Campaign(Planned):
         return self.results
 
     def open(self, number: int) -> Session:
-        """One injection in a session: its fault armed and replayed, ready to be explored.
+        """One injection in a session: its fault alone armed and replayed, ready to be explored.
+
+        That of a sweep is the session itself, traced anew: its runs are gone, and what was armed
+        is there again by one `Session.undo`.
 
         Args:
             number: Its number, from 1.
 
         Returns:
-            A new session; that of a sweep is the session itself.
+            A new session, or that of the sweep.
 
         Raises:
             CampaignError: It was not made; says which were.

@@ -210,6 +210,23 @@ def test_an_injection_opens_by_its_number(small: Campaign) -> None:
         small.open(121)
 
 
+def test_an_injection_of_a_sweep_opens_as_it_was_made() -> None:
+    """Whatever else is armed, its fault alone is replayed; one undo arms the others again."""
+    session = sessions.quickstart()
+    session.trace()
+    session.arm("relu*1:0", "scale", factor=3.0)  # f1, as a row's fault is called
+    session.arm("addmm*1:0", "set", value=math.nan)
+    armed = session.plan
+    campaign = Campaign.of_site(session, "relu*2:0", elements=1)
+    row = next(row for row in campaign.run() if row.outcome == "changed")
+    opened_ = campaign.open(row.id)
+    assert opened_ is session
+    assert session.run is not None
+    assert session.run.outcome.name == "changed"
+    assert [str(fault.target) for fault in session.plan] == [row.site]
+    assert session.undo() == armed
+
+
 def test_a_site_is_swept_in_the_session_itself() -> None:
     """Every bit of two elements of one site: 2 × 32; the plan stays as it was."""
     session = sessions.quickstart()
