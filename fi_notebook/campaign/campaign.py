@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from fi_notebook.campaign.draws import CampaignError, check_above_zero, check_whole
-from fi_notebook.campaign.execute import carried_out, workers_of
+from fi_notebook.campaign.execute import Elsewhere, Here, Maker, Tasks
 from fi_notebook.campaign.journal import Journal
 from fi_notebook.campaign.plan import Stop, check_stop, chunk_of
 from fi_notebook.campaign.planned import Planned
@@ -30,7 +30,7 @@ from fi_notebook.campaign.population import Sites
 from fi_notebook.campaign.progress import Clock, Progress
 from fi_notebook.campaign.results import Results
 from fi_notebook.campaign.resume import Company, check_resumed
-from fi_notebook.campaign.worker import importable, loaded
+from fi_notebook.campaign.worker import loaded
 from fi_notebook.core.fault import Elements
 from fi_notebook.core.site import Site
 from fi_notebook.core.words import counted
@@ -164,20 +164,19 @@ class Campaign(Planned):
         kept = Journal(journal, settings.campaign["key"])
         check_resumed(journal, kept.rows, self.jobs, self.bench.environment)
         company = Company(self.bench.environment)
+        done = [kept.rows[job.id] for job in self.jobs if job.id in kept.rows]
         jobs = [job for job in self.jobs if job.id not in kept.rows]
-        clock = Clock(len(self.jobs), list(kept.rows.values()))
-        who = self.bench if executor is None else importable(settings, executor)
-        soon, size = (
-            chunk is None,
-            chunk or chunk_of(len(jobs), 1 if executor is None else workers_of(executor)),
-        )
+        clock = Clock(len(self.jobs), done)
+        who: Maker = Here(self.bench) if executor is None else Elsewhere(settings, executor)
+        size = chunk or chunk_of(len(jobs), who.workers)
+        tasks = Tasks(jobs, size, soon=chunk is None)
         asked = Stop(
             len(self.jobs), kept.rows, stop, lambda: self._cancelled or bool(cancel and cancel())
         )
         self._rows, self.running, self.progress = asked.results, True, clock.add(())
         try:
             self._listeners.tell()
-            for rows in carried_out(settings, jobs, who, chunk=size, stop=asked, soon=soon):
+            for rows in who.rows(tasks, asked):
                 company.look(rows)
                 self.progress = clock.add(kept.append(rows))
                 self._listeners.tell()

@@ -76,7 +76,7 @@ class Counted:
         Args:
             by: What the injections are grouped by, such as ``layer``, ``phase`` or ``field``.
             confidence: Of the intervals, from 0 to 1.
-            of: Outcomes, or ``harm``, ``masked`` or ``nan``, which are several together, or
+            of: Outcomes, ``harm``, ``masked`` or ``nan``, which are several together, or
                 ``every``, also those that never came; None is the outcomes that came.
 
         Returns:

@@ -69,19 +69,16 @@ class Results:
 
     Attributes:
         rows: The rows.
+        planned: How many injections the campaign plans; 0 where nobody says it.
     """
 
     rows: tuple[Row, ...]
+    planned: int = 0
 
     def __repr__(self) -> str:
         """How many injections, and how they ended; the rows are too long to print."""
         ends = ", ".join(f"{name} {n}" for name, n in self.counts.items())
         return f"<Results of {self.made}: {ends or 'none yet'}>"
-
-    @property
-    def planned(self) -> int:
-        """How many injections the campaign plans; 0 where the rows do not say it."""
-        return max((row.planned for row in self.rows), default=0)
 
     @property
     def made(self) -> str:
@@ -106,13 +103,14 @@ class Results:
             path: The journal.
 
         Returns:
-            Its rows by number.
+            Its rows by number; of as many as the longest campaign that wrote it planned.
 
         Raises:
             JournalError: It is no journal, of several campaigns, or has no row.
             OSError: There is no such file.
         """
-        return cls(tuple(row for _, row in sorted(read_rows(path).items())))
+        rows = tuple(row for _, row in sorted(read_rows(path).items()))
+        return cls(rows, max(row.planned for row in rows))
 
     @property
     def outcomes(self) -> list[str]:
@@ -151,8 +149,8 @@ class Results:
         Args:
             by: One of `BY`.
             confidence: Confidence of the intervals.
-            of: An outcome, one of `UNIONS` (``harm``, ``masked``, ``nan``), several of these, or
-                ``every``; None is the outcomes that came.
+            of: An outcome, one of `UNIONS` (``harm``, ``masked``, ``nan``), ``every``, or several
+                of these; None is the outcomes that came.
 
         Raises:
             ArgumentError: Nothing is grouped by that, or there is no such outcome.
@@ -283,14 +281,14 @@ def group_in(injection: Row | Job, by: str) -> str:
 
 def _kinds(of: str | Iterable[str]) -> dict[str, tuple[str, ...]]:
     """Which outcomes are meant, by name."""
-    if of == EVERY:
-        return {name: (name,) for name in OUTCOMES}
-    known = {name: (name,) for name in OUTCOMES} | dict(UNIONS)
-    names = [of] if isinstance(of, str) else list(of)
-    for name in names:
+    every = {name: (name,) for name in OUTCOMES}
+    known = {name: {name: ends} for name, ends in (every | dict(UNIONS)).items()} | {EVERY: every}
+    found: dict[str, tuple[str, ...]] = {}
+    for name in [of] if isinstance(of, str) else of:
         if name not in known:
-            raise ArgumentError(f"no outcome {name!r}{did_you_mean(str(name), (*known, EVERY))}")
-    return {name: known[name] for name in names}
+            raise ArgumentError(f"no outcome {name!r}{did_you_mean(str(name), known)}")
+        found |= known[name]
+    return found
 
 
 def _by_bit(group: str) -> tuple[str, int]:

@@ -39,6 +39,8 @@ def test_several_outcomes_have_one_rate_together() -> None:
     assert counts == {"harm": (6, 10), "masked": (4, 10), "nan": (3, 10), "crash": (2, 10)}
     assert (rates["nan"].low, rates["nan"].high) == pytest.approx(wilson(3, 10))
     assert found.rates(of="harm") == [rates["harm"]]
+    every = found.rates(of=["harm", "every"])
+    assert [rate.outcome for rate in every] == ["harm", *OUTCOMES]
     with pytest.raises(ValueError, match="no outcome 'harms'; did you mean 'harm'"):
         found.rates(of="harms")
 
