@@ -175,7 +175,9 @@ def test_strata_weigh_as_many_faults_as_they_have() -> None:
     left = (898 / 899, 98 / 99)  # (N - n) / (N - 1): what is not tried yet
     kish = 1000**2 / (2 * 450**2 * left[0] + 2 * 50**2 * left[1])  # (Σ w)² / Σ w²
     assert changed.worth == pytest.approx(kish)
-    assert (changed.low, changed.high) == pytest.approx(wilson(0.55 * kish, kish))
+    low, high = wilson(0.55 * kish, kish)
+    assert (low, high) == pytest.approx((0.12924, 0.90962), abs=5e-6)
+    assert (changed.low, changed.high) == (129 / 1000, 910 / 1000)  # out to whole faults
     contrast = next(c for c in found.compare(found) if c.outcome == "changed")
     assert (contrast.mine, contrast.difference) == (0.55, 0)
     shares = {bar.name: bar.x[0] for bar in Pictures(found).outcomes("all").data}
