@@ -8,7 +8,6 @@ Limits: a journal of another program version, machine or number of threads may d
 
 from __future__ import annotations
 
-import inspect
 import json
 import warnings
 from collections.abc import Callable, Mapping
@@ -16,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fi_notebook.campaign.campaign import Campaign
+from fi_notebook.campaign.campaign import ARGUMENTS, Campaign
 from fi_notebook.campaign.draws import CampaignError
 from fi_notebook.campaign.journal import Row
 from fi_notebook.campaign.worker import Bench, Job, Settings, loaded
@@ -127,7 +126,3 @@ def from_file(path: str | Path) -> Campaign:
             raise CampaignError(f"{path}: no {name!r}{did_you_mean(str(name), ARGUMENTS)}")
     given: dict[str, Any] = dict(found)
     return Campaign(given.pop("make_session"), **given)
-
-
-ARGUMENTS = tuple(inspect.signature(Campaign).parameters)
-"""What a file of a campaign may hold."""

@@ -14,8 +14,9 @@ the same call there.
 
 from __future__ import annotations
 
+import inspect
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import replace
 from pathlib import Path
@@ -34,9 +35,10 @@ from fi_notebook.campaign.worker import loaded
 from fi_notebook.core.fault import Elements
 from fi_notebook.core.site import Site
 from fi_notebook.core.words import counted
+from fi_notebook.errors import did_you_mean
 from fi_notebook.session import Session
 
-__all__ = ["Campaign"]
+__all__ = ["ARGUMENTS", "Campaign"]
 
 logger = logging.getLogger("fi_notebook")
 
@@ -83,11 +85,16 @@ class Campaign(Planned):
             session: The session; its plan and runs stay as they are.
             site: The site.
             elements: How many elements are drawn, or which there are.
-            **how: What else a campaign takes.
+            **how: What else a `Campaign` takes, such as ``faults`` or ``seed``.
 
         Returns:
             The campaign; nothing has run yet.
+
+        Raises:
+            TypeError: A campaign takes no such argument; names the nearest.
+            CampaignError: Something can never be; says what would be.
         """
+        _check_known("of_site", how, {"sites", "strategy"})
         return cls.of_sites(session, [site], elements=elements, strategy="exhaustive", **how)
 
     @classmethod
@@ -97,11 +104,16 @@ class Campaign(Planned):
         Args:
             session: The session; its plan and runs stay as they are.
             sites: Targets such as ``relu``, filters of `Trace.find`, or a test of each site.
-            **how: What else a campaign takes.
+            **how: What else a `Campaign` takes, such as ``faults`` or ``seed``.
 
         Returns:
             The campaign; nothing has run yet.
+
+        Raises:
+            TypeError: A campaign takes no such argument; names the nearest.
+            CampaignError: Something can never be; says what would be.
         """
+        _check_known("of_sites", how, {"sites"})
         campaign = cls(lambda: session, sites=sites, **how)
         campaign._session = session  # it is our own
         return campaign
@@ -114,11 +126,16 @@ class Campaign(Planned):
             session: The session; its plan and runs stay as they are.
             module: Path of the module; ``""`` is the whole model.
             n: How many injections.
-            **how: What else a campaign takes.
+            **how: What else a `Campaign` takes, such as ``faults`` or ``seed``.
 
         Returns:
             The campaign; nothing has run yet.
+
+        Raises:
+            TypeError: A campaign takes no such argument; names the nearest.
+            CampaignError: Something can never be; says what would be.
         """
+        _check_known("of_subtree", how, {"sites"})
         return cls.of_sites(session, {"module": module}, n=n, **how)
 
     def run(
@@ -215,3 +232,17 @@ class Campaign(Planned):
             raise CampaignError(f"there is no injection {number}; made were {span}")
         evaluate = None if self._evaluate is None else loaded(self._evaluate, "evaluate")
         return opened(made[number], loaded(self._source), evaluate)
+
+
+ARGUMENTS = tuple(inspect.signature(Campaign).parameters)
+"""What a campaign takes, and so what a file of one may hold."""
+
+
+def _check_known(function: str, how: Mapping[str, Any], given: set[str]) -> None:
+    """Refuse arguments that no campaign takes, and those that the function itself gives it."""
+    given = {"make_session", *given}
+    taken = [name for name in ARGUMENTS if name not in given]
+    for name in how:
+        if name not in taken:
+            said = ", which it gives itself" if name in given else did_you_mean(name, taken)
+            raise TypeError(f"Campaign.{function} takes no {name!r}{said}")

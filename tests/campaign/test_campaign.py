@@ -246,6 +246,29 @@ def test_a_subtree_is_swept() -> None:
     assert set(found.groups("layer")) == {"conv2"}
 
 
+@pytest.mark.parametrize(
+    ("make", "given", "said"),
+    [
+        (Campaign.of_site, "stepz", "Campaign.of_site takes no 'stepz'; did you mean 'steps'?"),
+        (
+            Campaign.of_site,
+            "strategy",
+            "Campaign.of_site takes no 'strategy', which it gives itself",
+        ),
+        (Campaign.of_sites, "fault", "Campaign.of_sites takes no 'fault'; did you mean 'faults'"),
+        (
+            Campaign.of_subtree,
+            "sites",
+            "Campaign.of_subtree takes no 'sites', which it gives itself",
+        ),
+    ],
+)
+def test_arguments_that_no_sweep_takes_are_refused(make: Any, given: str, said: str) -> None:
+    """By the name of what was called, with the nearest; also those that it gives itself."""
+    with pytest.raises(TypeError, match=re.escape(said)):
+        make(sessions.inference(), "relu*1:0", **{given: 1})
+
+
 def test_a_session_of_this_process_cannot_go_elsewhere() -> None:
     """An executor needs a function that other processes can import."""
     campaign = Campaign.of_subtree(sessions.quickstart(), "conv2", n=3)
