@@ -12,7 +12,8 @@ import torch
 from torch import nn
 
 import fi_notebook as fi
-from fi_notebook.campaign.again import ARGUMENTS, from_file
+from fi_notebook.campaign.again import from_file
+from fi_notebook.campaign.campaign import ARGUMENTS
 from fi_notebook.core.run import COMPARISON_COLUMNS, EFFECTS, OUTCOMES
 from fi_notebook.core.trace import FLAGS
 

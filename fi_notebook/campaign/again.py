@@ -8,7 +8,6 @@ Limits: a journal of another program version, machine or number of threads may d
 
 from __future__ import annotations
 
-import inspect
 import json
 import warnings
 from collections.abc import Callable, Mapping
@@ -16,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fi_notebook.campaign.campaign import Campaign
+from fi_notebook.campaign.campaign import ARGUMENTS, Campaign
 from fi_notebook.campaign.draws import CampaignError
 from fi_notebook.campaign.journal import Row
 from fi_notebook.campaign.worker import Bench, Job, Settings, loaded
@@ -80,7 +79,10 @@ def opened(
     make_session: Callable[[], Session] | None = None,
     evaluate: Evaluate | None = None,
 ) -> Session:
-    """A session with the row's fault armed and replayed, ready to be explored.
+    """A session with the row's fault armed, and no other, and replayed, ready to be explored.
+
+    The session is traced, so one that was there already loses its runs; what was armed in it
+    is there again by one `Session.undo`.
 
     Args:
         row: The row.
@@ -99,7 +101,7 @@ def opened(
         session.trace()
         with warnings.catch_warnings():  # what it is of a later step is no news
             warnings.simplefilter("ignore", FaultWarning)
-            session.load_plan(session.plan.with_fault(fault_of_row(row)))  # so not anchored
+            session.load_plan(replace(session.plan, faults=(fault_of_row(row),)))  # not anchored
         named = campaign.get("evaluate")
         if evaluate is None and named is not None:
             evaluate = loaded(named, "evaluate")
@@ -124,7 +126,3 @@ def from_file(path: str | Path) -> Campaign:
             raise CampaignError(f"{path}: no {name!r}{did_you_mean(str(name), ARGUMENTS)}")
     given: dict[str, Any] = dict(found)
     return Campaign(given.pop("make_session"), **given)
-
-
-ARGUMENTS = tuple(inspect.signature(Campaign).parameters)
-"""What a file of a campaign may hold."""

@@ -14,15 +14,16 @@ the same call there.
 
 from __future__ import annotations
 
+import inspect
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from fi_notebook.campaign.draws import CampaignError, check_above_zero, check_whole
-from fi_notebook.campaign.execute import carried_out, workers_of
+from fi_notebook.campaign.execute import Elsewhere, Here, Maker, Tasks
 from fi_notebook.campaign.journal import Journal
 from fi_notebook.campaign.plan import Stop, check_stop, chunk_of
 from fi_notebook.campaign.planned import Planned
@@ -30,13 +31,14 @@ from fi_notebook.campaign.population import Sites
 from fi_notebook.campaign.progress import Clock, Progress
 from fi_notebook.campaign.results import Results
 from fi_notebook.campaign.resume import Company, check_resumed
-from fi_notebook.campaign.worker import importable, loaded
+from fi_notebook.campaign.worker import loaded
 from fi_notebook.core.fault import Elements
 from fi_notebook.core.site import Site
 from fi_notebook.core.words import counted
+from fi_notebook.errors import did_you_mean
 from fi_notebook.session import Session
 
-__all__ = ["Campaign"]
+__all__ = ["ARGUMENTS", "Campaign"]
 
 logger = logging.getLogger("fi_notebook")
 
@@ -83,11 +85,16 @@ class Campaign(Planned):
             session: The session; its plan and runs stay as they are.
             site: The site.
             elements: How many elements are drawn, or which there are.
-            **how: What else a campaign takes.
+            **how: What else a `Campaign` takes, such as ``faults`` or ``seed``.
 
         Returns:
             The campaign; nothing has run yet.
+
+        Raises:
+            TypeError: A campaign takes no such argument; names the nearest.
+            CampaignError: Something can never be; says what would be.
         """
+        _check_known("of_site", how, {"sites", "strategy"})
         return cls.of_sites(session, [site], elements=elements, strategy="exhaustive", **how)
 
     @classmethod
@@ -97,11 +104,16 @@ class Campaign(Planned):
         Args:
             session: The session; its plan and runs stay as they are.
             sites: Targets such as ``relu``, filters of `Trace.find`, or a test of each site.
-            **how: What else a campaign takes.
+            **how: What else a `Campaign` takes, such as ``faults`` or ``seed``.
 
         Returns:
             The campaign; nothing has run yet.
+
+        Raises:
+            TypeError: A campaign takes no such argument; names the nearest.
+            CampaignError: Something can never be; says what would be.
         """
+        _check_known("of_sites", how, {"sites"})
         campaign = cls(lambda: session, sites=sites, **how)
         campaign._session = session  # it is our own
         return campaign
@@ -114,11 +126,16 @@ class Campaign(Planned):
             session: The session; its plan and runs stay as they are.
             module: Path of the module; ``""`` is the whole model.
             n: How many injections.
-            **how: What else a campaign takes.
+            **how: What else a `Campaign` takes, such as ``faults`` or ``seed``.
 
         Returns:
             The campaign; nothing has run yet.
+
+        Raises:
+            TypeError: A campaign takes no such argument; names the nearest.
+            CampaignError: Something can never be; says what would be.
         """
+        _check_known("of_subtree", how, {"sites"})
         return cls.of_sites(session, {"module": module}, n=n, **how)
 
     def run(
@@ -164,20 +181,19 @@ class Campaign(Planned):
         kept = Journal(journal, settings.campaign["key"])
         check_resumed(journal, kept.rows, self.jobs, self.bench.environment)
         company = Company(self.bench.environment)
+        done = [kept.rows[job.id] for job in self.jobs if job.id in kept.rows]
         jobs = [job for job in self.jobs if job.id not in kept.rows]
-        clock = Clock(len(self.jobs), list(kept.rows.values()))
-        who = self.bench if executor is None else importable(settings, executor)
-        soon, size = (
-            chunk is None,
-            chunk or chunk_of(len(jobs), 1 if executor is None else workers_of(executor)),
-        )
+        clock = Clock(len(self.jobs), done)
+        who: Maker = Here(self.bench) if executor is None else Elsewhere(settings, executor)
+        size = chunk or chunk_of(len(jobs), who.workers)
+        tasks = Tasks(jobs, size, soon=chunk is None)
         asked = Stop(
             len(self.jobs), kept.rows, stop, lambda: self._cancelled or bool(cancel and cancel())
         )
         self._rows, self.running, self.progress = asked.results, True, clock.add(())
         try:
             self._listeners.tell()
-            for rows in carried_out(settings, jobs, who, chunk=size, stop=asked, soon=soon):
+            for rows in who.rows(tasks, asked):
                 company.look(rows)
                 self.progress = clock.add(kept.append(rows))
                 self._listeners.tell()
@@ -194,13 +210,16 @@ class Campaign(Planned):
         return self.results
 
     def open(self, number: int) -> Session:
-        """One injection in a session: its fault armed and replayed, ready to be explored.
+        """One injection in a session: its fault alone armed and replayed, ready to be explored.
+
+        That of a sweep is the session itself, traced anew: its runs are gone, and what was armed
+        is there again by one `Session.undo`.
 
         Args:
             number: Its number, from 1.
 
         Returns:
-            A new session; that of a sweep is the session itself.
+            A new session, or that of the sweep.
 
         Raises:
             CampaignError: It was not made; says which were.
@@ -213,3 +232,17 @@ class Campaign(Planned):
             raise CampaignError(f"there is no injection {number}; made were {span}")
         evaluate = None if self._evaluate is None else loaded(self._evaluate, "evaluate")
         return opened(made[number], loaded(self._source), evaluate)
+
+
+ARGUMENTS = tuple(inspect.signature(Campaign).parameters)
+"""What a campaign takes, and so what a file of one may hold."""
+
+
+def _check_known(function: str, how: Mapping[str, Any], given: set[str]) -> None:
+    """Refuse arguments that no campaign takes, and those that the function itself gives it."""
+    given = {"make_session", *given}
+    taken = [name for name in ARGUMENTS if name not in given]
+    for name in how:
+        if name not in taken:
+            said = ", which it gives itself" if name in given else did_you_mean(name, taken)
+            raise TypeError(f"Campaign.{function} takes no {name!r}{said}")

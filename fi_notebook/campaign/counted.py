@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fi_notebook.campaign.progress import Progress
-from fi_notebook.campaign.results import Results
-from fi_notebook.campaign.statistics import CONFIDENCE, Contrast, Coverage, Rate
+from fi_notebook.campaign.results import Rates, Results
+from fi_notebook.campaign.statistics import CONFIDENCE, Contrast, Coverage
 from fi_notebook.core.listeners import Listeners
 
 if TYPE_CHECKING:
@@ -70,17 +70,17 @@ class Counted:
         by: str = "all",
         confidence: float = CONFIDENCE,
         of: str | Iterable[str] | None = None,
-    ) -> list[Rate]:
+    ) -> Rates:
         """The rate of each outcome by `results.BY`, with Wilson intervals.
 
         Args:
             by: What the injections are grouped by, such as ``layer``, ``phase`` or ``field``.
             confidence: Of the intervals, from 0 to 1.
-            of: Outcomes, or ``harm``, ``masked`` or ``nan``, which are several together, or
+            of: Outcomes, ``harm``, ``masked`` or ``nan``, which are several together, or
                 ``every``, also those that never came; None is the outcomes that came.
 
         Returns:
-            One rate for each group and outcome.
+            One rate for each group and outcome; their `to_pandas` is a table.
 
         Raises:
             ArgumentError: They cannot be grouped by this, or there is no such outcome.
@@ -122,9 +122,7 @@ class Counted:
     @property
     def figures(self) -> Pictures:
         """The pictures of the campaign."""
-        from fi_notebook.campaign.pictures import Pictures
-
-        return Pictures(self.results)
+        return self.results.figures
 
     def save_html(self, path: str | Path) -> Path:
         """Write the campaign as one file that opens offline.
@@ -138,9 +136,7 @@ class Counted:
         Raises:
             OSError: It cannot be written there.
         """
-        from fi_notebook.campaign.pictures import save_html
-
-        return save_html(self.results, path)
+        return self.results.save_html(path)
 
     def show(self) -> CampaignView:
         """The live view: progress, time left and pictures while it runs, and a Stop button.

@@ -33,14 +33,27 @@ class Drawn:
         stratum: In which stratum it was drawn.
         unit: The element that was drawn before; None where the fault itself was drawn.
         made: How many units of its stratum were made; 0 is as many as are looked at.
-        left: The part of the variance that is left once so many of its stratum were tried.
+        size: How many faults its stratum has that are tried once at most; infinity where they
+            may come again.
     """
 
     weight: float = 1.0
     stratum: str = ""
     unit: Hashable = None
     made: int = 0
-    left: float = 1.0
+    size: float = math.inf
+
+    @property
+    def left(self) -> float:
+        """The part of the variance that is left once so many of its stratum were tried."""
+        if self.size == math.inf:
+            return 1.0
+        return max(self.size - self.made, 0) / max(self.size - 1, 1)
+
+    @property
+    def faults(self) -> float:
+        """How many faults of its stratum there are for each that was made, itself included."""
+        return math.inf if self.size == math.inf else max(self.size / self.made, 1.0)
 
 
 @dataclass(slots=True)
@@ -69,7 +82,7 @@ def worth(hits: Sequence[bool], draws: Sequence[Drawn]) -> float:
     strata = _strata(hits, draws)
     if len(strata) > 1 or any(draw.unit is not None for draw in draws):
         most = max(most, _of_strata(strata, whole, draws))
-    return whole**2 / most if most else math.inf if draws else 0.0
+    return _draws_of(most, draws)
 
 
 def least_worth(draws: Sequence[Drawn]) -> float:
@@ -77,8 +90,13 @@ def least_worth(draws: Sequence[Drawn]) -> float:
     units = (unit for named in _strata([], draws).values() for unit in named.items())
     left = {draw.stratum: draw.left for draw in draws}
     most = math.fsum(unit.whole**2 * left[stratum] for (stratum, _), unit in units)
+    return _draws_of(most, draws)
+
+
+def _draws_of(variance: float, draws: Sequence[Drawn]) -> float:
+    """How many equally likely draws have a variance: of what is known infinitely many."""
     whole = math.fsum(draw.weight for draw in draws)
-    return whole**2 / most if most else math.inf if draws else 0.0
+    return whole**2 / variance if variance else math.inf if draws else 0.0
 
 
 _Key = tuple[str, Hashable]
@@ -158,7 +176,7 @@ def draws_of(places: Sequence[Mapping[str, Any]], population: float = math.inf) 
                 stratum=str(name or ""),
                 unit=_unit(place),
                 made=len(units[name]),
-                left=1.0 if again else max(size - made[name], 0) / max(size - 1, 1),
+                size=math.inf if again else size,
             )
         )
     return found

@@ -1,6 +1,7 @@
 """Handing injections to an executor, and what becomes of those whose worker dies.
 
-    for rows in carried_out(settings, jobs, executor, chunk=25, stop=lambda: False):
+    maker = Here(bench) if executor is None else Elsewhere(settings, executor)
+    for rows in maker.rows(Tasks(jobs, 25), stop=lambda: False):
         journal.append(rows)
 
 Any `concurrent.futures.Executor` will do: processes, or Dask's
@@ -25,13 +26,14 @@ from concurrent.futures import (
     ProcessPoolExecutor,
     wait,
 )
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 from fi_notebook.campaign.draws import CampaignError
 from fi_notebook.campaign.journal import Row
-from fi_notebook.campaign.worker import Bench, Job, Settings, crashed, run_chunk
+from fi_notebook.campaign.worker import Bench, Job, Settings, crashed, importable, run_chunk
 
-__all__ = ["carried_out", "workers_of"]
+__all__ = ["Elsewhere", "Here", "Maker", "Tasks"]
 
 ATTEMPTS = 3
 """How many workers an injection must end, each time alone, to be called a crash."""
@@ -48,45 +50,76 @@ Chunk = tuple[Job, ...]
 Stop = Callable[[], bool]
 
 
-def carried_out(
-    settings: Settings,
-    jobs: Sequence[Job],
-    executor: Executor | Callable[[], Executor] | Bench,
-    *,
-    chunk: int,
-    stop: Stop,
-    soon: bool = False,
-) -> Iterator[list[Row]]:
-    """Make injections, and give their rows as they come.
+class Maker(Protocol):
+    """Who makes injections."""
+
+    @property
+    def workers(self) -> int:
+        """How many tasks are made at a time, as far as it is known."""
+
+    def rows(self, tasks: Tasks, stop: Stop) -> Iterator[list[Row]]:
+        """Make injections, and give their rows as they come.
+
+        Args:
+            tasks: The injections.
+            stop: Asked now and then; where it says so, what is running is still waited for.
+        """
+
+
+@dataclass(frozen=True)
+class Here:
+    """This process.
+
+    Attributes:
+        bench: The session with its golden run.
+    """
+
+    bench: Bench
+    workers = 1
+
+    def rows(self, tasks: Tasks, stop: Stop) -> Iterator[list[Row]]:
+        """One task after another; see `Maker`."""
+        while tasks.waiting and not stop():
+            rows = self.bench.rows(tasks.take())
+            tasks.look(rows)
+            yield rows
+
+
+class Elsewhere:
+    """The workers of an executor.
 
     Args:
         settings: What is to be known of the campaign.
-        jobs: The injections, in order.
-        executor: Who makes them: an executor, what makes one, or a bench of this process.
-        chunk: How many are made in one task.
-        stop: Asked now and then; where it says so, what is running is still waited for.
-        soon: Whether a task has fewer where they would take longer than `SOON`.
+        executor: The executor, or what makes one.
+
+    Raises:
+        CampaignError: Other processes cannot import what they are to call.
     """
-    tasks = _Tasks(jobs, chunk, soon=soon)
-    if isinstance(executor, Bench):
-        while tasks.waiting and not stop():
-            rows = executor.rows(tasks.take())
-            tasks.look(rows)
-            yield rows
-    else:
-        yield from _Dispatch(settings, tasks, executor, stop).run()
+
+    def __init__(self, settings: Settings, executor: Executor | Callable[[], Executor]) -> None:
+        """Make nothing yet."""
+        self._settings, self._executor = settings, importable(settings, executor)
+        self.workers = workers_of(executor)
+
+    def rows(self, tasks: Tasks, stop: Stop) -> Iterator[list[Row]]:
+        """As many tasks at a time as keep the workers busy; see `Maker`."""
+        return _Dispatch(self._settings, tasks, self._executor, stop).run()
 
 
-class _Tasks:
+class Tasks:
     """The injections that wait, as many at a time as one task has.
 
     Args:
         jobs: The injections, in order.
         most: How many one task has at most.
         soon: Whether it has fewer where they would take longer than `SOON`; it begins with one.
+
+    Attributes:
+        waiting: Those that wait.
     """
 
-    def __init__(self, jobs: Sequence[Job], most: int, *, soon: bool) -> None:
+    def __init__(self, jobs: Sequence[Job], most: int, *, soon: bool = False) -> None:
+        """All wait."""
         self.waiting = deque(jobs)
         self._most, self._soon = most, soon
         self._size = 1 if soon else most
@@ -123,7 +156,7 @@ class _Dispatch:
     def __init__(
         self,
         settings: Settings,
-        tasks: _Tasks,
+        tasks: Tasks,
         executor: Executor | Callable[[], Executor],
         stop: Stop,
     ) -> None:

@@ -89,8 +89,8 @@ class Guard:
         try:
             yield
         finally:
+            self._deadline = None  # first: waiting for the lock may raise
             with self._lock:
-                self._deadline = None
                 if self._raised:
                     _raise_in(self._target, None)  # what was not delivered yet
 

@@ -151,7 +151,7 @@ class Stop:
         """The rows of the plan by number, up to where the stop rule held."""
         last = self._enough or self._planned
         found = (self._rows[number] for number in range(1, last + 1) if number in self._rows)
-        return Results(tuple(found))
+        return Results(tuple(found), self._planned)
 
 
 def job_of(number: int, site: Site, point: Point, seed: int) -> Job:

@@ -1,7 +1,8 @@
 """What the rows of a campaign say: tables, rates, and columns for pictures.
 
     results = Results(rows)
-    results.rates(by="layer")      one line per layer and outcome, with Wilson intervals
+    results.rates(by="layer")      one line per layer and outcome, with Wilson intervals;
+                                   .to_pandas() is their table
     results.compare(other)         Newcombe intervals of the differences
     results.to_pandas()            every row, NaN rows included
 
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -40,9 +41,10 @@ from fi_notebook.errors import ArgumentError, did_you_mean
 if TYPE_CHECKING:
     import pandas as pd
 
+    from fi_notebook.campaign.pictures import Pictures
     from fi_notebook.campaign.worker import Job
 
-__all__ = ["BY", "EVERY", "UNIONS", "Results", "group_in"]
+__all__ = ["BY", "EVERY", "UNIONS", "Rates", "Results", "group_in"]
 
 BY = (
     *("site", "layer", "phase", "op", "bit", "field", "model", "fault"),
@@ -63,25 +65,35 @@ UNIONS: Mapping[str, tuple[str, ...]] = {
 """Several outcomes that have one rate together."""
 
 
+class Rates(list[Rate]):
+    """Rates, one for each group and outcome."""
+
+    def to_pandas(self) -> pd.DataFrame:
+        """One line per rate.
+
+        Raises:
+            ModuleNotFoundError: pandas is not installed.
+        """
+        names = [field.name for field in fields(Rate)]
+        return pandas().DataFrame([astuple(rate) for rate in self], columns=names)
+
+
 @dataclass(frozen=True)
 class Results:
     """The rows of one campaign, by number.
 
     Attributes:
         rows: The rows.
+        planned: How many injections the campaign plans; 0 where nobody says it.
     """
 
     rows: tuple[Row, ...]
+    planned: int = 0
 
     def __repr__(self) -> str:
         """How many injections, and how they ended; the rows are too long to print."""
         ends = ", ".join(f"{name} {n}" for name, n in self.counts.items())
         return f"<Results of {self.made}: {ends or 'none yet'}>"
-
-    @property
-    def planned(self) -> int:
-        """How many injections the campaign plans; 0 where the rows do not say it."""
-        return max((row.planned for row in self.rows), default=0)
 
     @property
     def made(self) -> str:
@@ -106,13 +118,14 @@ class Results:
             path: The journal.
 
         Returns:
-            Its rows by number.
+            Its rows by number; of as many as the longest campaign that wrote it planned.
 
         Raises:
             JournalError: It is no journal, of several campaigns, or has no row.
             OSError: There is no such file.
         """
-        return cls(tuple(row for _, row in sorted(read_rows(path).items())))
+        rows = tuple(row for _, row in sorted(read_rows(path).items()))
+        return cls(rows, max(row.planned for row in rows))
 
     @property
     def outcomes(self) -> list[str]:
@@ -145,21 +158,21 @@ class Results:
         by: str = "all",
         confidence: float = CONFIDENCE,
         of: str | Iterable[str] | None = None,
-    ) -> list[Rate]:
+    ) -> Rates:
         """The rate of every outcome in every group, with its interval.
 
         Args:
             by: One of `BY`.
             confidence: Confidence of the intervals.
-            of: An outcome, one of `UNIONS` (``harm``, ``masked``, ``nan``), several of these, or
-                ``every``; None is the outcomes that came.
+            of: An outcome, one of `UNIONS` (``harm``, ``masked``, ``nan``), ``every``, or several
+                of these; None is the outcomes that came.
 
         Raises:
             ArgumentError: Nothing is grouped by that, or there is no such outcome.
         """
         kinds = {name: (name,) for name in self.counts} if of is None else _kinds(of)
         found = rates_of(kinds, self.groups(by), self.outcomes, self.draws, confidence)
-        return sorted(found, key=lambda rate: _by_bit(rate.group)) if by == "bit" else found
+        return Rates(sorted(found, key=lambda rate: _by_bit(rate.group)) if by == "bit" else found)
 
     def compare(self, other: Results, confidence: float = CONFIDENCE) -> list[Contrast]:
         """Every outcome here and there: other minus this, with the interval."""
@@ -237,17 +250,31 @@ class Results:
         confidence: float = CONFIDENCE,
         of: str | Iterable[str] | None = None,
     ) -> pd.DataFrame:
-        """`rates` as a table.
+        """`Rates.to_pandas` of `rates`, whose arguments it takes."""
+        return self.rates(by, confidence, of).to_pandas()
+
+    @property
+    def figures(self) -> Pictures:
+        """The pictures of the results."""
+        from fi_notebook.campaign.pictures import Pictures
+
+        return Pictures(self)
+
+    def save_html(self, path: str | Path) -> Path:
+        """Write the results as one file that opens offline.
+
+        Args:
+            path: The file; one that is there is replaced.
+
+        Returns:
+            The path of the file.
 
         Raises:
-            ModuleNotFoundError: pandas is not installed.
+            OSError: It cannot be written there.
         """
-        frame = pandas().DataFrame
-        found = self.rates(by, confidence, of)
-        names = ("group", "outcome", "count", "n", "rate", "low", "high", "worth")
-        return frame(
-            [[getattr(rate, name) for name in names] for rate in found], columns=list(names)
-        )
+        from fi_notebook.campaign.pictures import save_html
+
+        return save_html(self, path)
 
     def columns(self) -> dict[str, np.ndarray]:
         """What the pictures are drawn from: one array per column, one item per row."""
@@ -283,14 +310,14 @@ def group_in(injection: Row | Job, by: str) -> str:
 
 def _kinds(of: str | Iterable[str]) -> dict[str, tuple[str, ...]]:
     """Which outcomes are meant, by name."""
-    if of == EVERY:
-        return {name: (name,) for name in OUTCOMES}
-    known = {name: (name,) for name in OUTCOMES} | dict(UNIONS)
-    names = [of] if isinstance(of, str) else list(of)
-    for name in names:
+    every = {name: (name,) for name in OUTCOMES}
+    known = {name: {name: ends} for name, ends in (every | dict(UNIONS)).items()} | {EVERY: every}
+    found: dict[str, tuple[str, ...]] = {}
+    for name in [of] if isinstance(of, str) else of:
         if name not in known:
-            raise ArgumentError(f"no outcome {name!r}{did_you_mean(str(name), (*known, EVERY))}")
-    return {name: known[name] for name in names}
+            raise ArgumentError(f"no outcome {name!r}{did_you_mean(str(name), known)}")
+        found |= known[name]
+    return found
 
 
 def _by_bit(group: str) -> tuple[str, int]:

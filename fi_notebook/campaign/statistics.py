@@ -7,7 +7,8 @@
 An outcome is a share of 0 / 1 data, so intervals are Wilson's: they never collapse at
 0 or 1, and never leave [0, 1]. Where injections were not all drawn alike (strata, drawn elements,
 a good part of all faults), a share is the weighted one, and its interval is of as many draws as
-they are worth (see `design`); where every fault was tried it has no width.
+they are worth (see `design`), out to the next whole numbers of faults: so near a census it holds
+what the few that are left allow. Where every fault was tried it has no width.
 """
 
 from __future__ import annotations
@@ -230,7 +231,9 @@ def _share(hits: Sequence[bool], draws: Sequence[Drawn], confidence: float) -> _
     n = worth(hits, draws)
     part = math.fsum(d.weight for hit, d in zip(hits, draws, strict=True) if hit)
     rate = min(part / math.fsum(d.weight for d in draws), 1.0) if draws else math.nan
-    return sum(hits), len(hits), rate, *_interval(rate, n, confidence), n
+    ends = _interval(rate, n, confidence)
+    low, high = ends if n == math.inf else _whole(ends, hits, draws)
+    return sum(hits), len(hits), rate, low, high, n
 
 
 def _interval(rate: float, n: float, confidence: float) -> _Interval:
@@ -238,6 +241,20 @@ def _interval(rate: float, n: float, confidence: float) -> _Interval:
     if n == math.inf:
         return rate, rate
     return wilson(min(rate * n, n), n, confidence) if n else (0.0, 1.0)
+
+
+def _whole(ends: _Interval, hits: Sequence[bool], draws: Sequence[Drawn]) -> _Interval:
+    """An interval out to whole numbers of faults, where each is tried once at most.
+
+    As many as were hits are hits, and as many as were none are none, for certain.
+    """
+    faults = round(math.fsum(draw.faults for draw in draws), 6)
+    if not 0 < faults < math.inf:
+        return ends
+    seen = sum(hits)
+    least = max(math.floor(ends[0] * faults), seen)
+    most = min(math.ceil(ends[1] * faults), faults - (len(hits) - seen))
+    return least / faults, most / faults
 
 
 HARM = "harm"

@@ -210,6 +210,23 @@ def test_an_injection_opens_by_its_number(small: Campaign) -> None:
         small.open(121)
 
 
+def test_an_injection_of_a_sweep_opens_as_it_was_made() -> None:
+    """Whatever else is armed, its fault alone is replayed; one undo arms the others again."""
+    session = sessions.quickstart()
+    session.trace()
+    session.arm("relu*1:0", "scale", factor=3.0)  # f1, as a row's fault is called
+    session.arm("addmm*1:0", "set", value=math.nan)
+    armed = session.plan
+    campaign = Campaign.of_site(session, "relu*2:0", elements=1)
+    row = next(row for row in campaign.run() if row.outcome == "changed")
+    opened_ = campaign.open(row.id)
+    assert opened_ is session
+    assert session.run is not None
+    assert session.run.outcome.name == "changed"
+    assert [str(fault.target) for fault in session.plan] == [row.site]
+    assert session.undo() == armed
+
+
 def test_a_site_is_swept_in_the_session_itself() -> None:
     """Every bit of two elements of one site: 2 × 32; the plan stays as it was."""
     session = sessions.quickstart()
@@ -227,6 +244,29 @@ def test_a_subtree_is_swept() -> None:
     session = sessions.quickstart()
     found = Campaign.of_subtree(session, "conv2", n=30).run()
     assert set(found.groups("layer")) == {"conv2"}
+
+
+@pytest.mark.parametrize(
+    ("make", "given", "said"),
+    [
+        (Campaign.of_site, "stepz", "Campaign.of_site takes no 'stepz'; did you mean 'steps'?"),
+        (
+            Campaign.of_site,
+            "strategy",
+            "Campaign.of_site takes no 'strategy', which it gives itself",
+        ),
+        (Campaign.of_sites, "fault", "Campaign.of_sites takes no 'fault'; did you mean 'faults'"),
+        (
+            Campaign.of_subtree,
+            "sites",
+            "Campaign.of_subtree takes no 'sites', which it gives itself",
+        ),
+    ],
+)
+def test_arguments_that_no_sweep_takes_are_refused(make: Any, given: str, said: str) -> None:
+    """By the name of what was called, with the nearest; also those that it gives itself."""
+    with pytest.raises(TypeError, match=re.escape(said)):
+        make(sessions.inference(), "relu*1:0", **{given: 1})
 
 
 def test_a_session_of_this_process_cannot_go_elsewhere() -> None:

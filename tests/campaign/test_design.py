@@ -70,15 +70,66 @@ def test_elements_that_end_in_one_way_are_worth_one_draw_each() -> None:
 
 
 def test_what_is_drawn_without_replacement_is_worth_more() -> None:
-    """278 of 1,000: 278 · 999 / 722 = 384.66 draws; all 1,000 are known, with no width."""
+    """278 of 1,000: 278 · 999 / 722 = 384.66 draws; all 1,000 are known, with no width.
+
+    139 hits: Wilson's 45.028 % to 54.972 %, out to whole faults of 1,000 450 to 550.
+    """
     draws = draws_of([{}] * 278, 1000)
     assert worth([True] * 278, draws) == pytest.approx(278 * 999 / 722)
     low, high = _interval([n < 139 for n in range(278)], draws)
-    assert (low, high) == pytest.approx(wilson(139 * 999 / 722, 278 * 999 / 722))
-    assert (high - low) / 2 == pytest.approx(0.05, abs=3e-4)  # what the sample size was for
+    ends = wilson(139 * 999 / 722, 278 * 999 / 722)
+    assert ends == pytest.approx((0.45028, 0.54972), abs=5e-6)
+    assert (low, high) == (0.45, 0.55)  # half of it is 0.05, what the sample size was for
     census = draws_of([{}] * 1000, 1000)
     assert worth([True] * 1000, census) == math.inf
     assert _interval([n < 300 for n in range(1000)], census) == (0.3, 0.3)
+
+
+@pytest.mark.parametrize(
+    ("population", "n", "least"),
+    [(10, 5, 97.6), (60, 30, 96.1), (60, 55, 98.4), (200, 100, 95.3), (200, 190, 98.2)],
+)
+def test_a_good_part_of_all_faults_is_covered_as_often_as_is_said(
+    population: int, n: int, least: float
+) -> None:
+    """Of all draws of n faults, for every number of hits among all, at least 95 % hold the truth.
+
+    C(H, k) C(N - H, n - k) of the C(N, n) have k of H hits.
+    """
+    draws = draws_of([{}] * n, population)
+    ends = [_interval([number < k for number in range(n)], draws) for k in range(n + 1)]
+    covered = [
+        sum(
+            math.comb(hits, k) * math.comb(population - hits, n - k)
+            for k, (low, high) in enumerate(ends)
+            if k <= hits and low <= hits / population <= high
+        )
+        for hits in range(population + 1)
+    ]
+    assert round(100 * min(covered) / math.comb(population, n), 1) == least
+
+
+@pytest.mark.parametrize("strata", [1, 10])
+def test_what_was_not_tried_yet_may_be_a_hit(strata: int) -> None:
+    """0 of 180 of 200: at most 1, as C(199, 180) / C(200, 180) = 10 % of all draws would miss.
+
+    In one stratum or ten; 180 of 180 are at least 199.
+    """
+    places: list[dict[str, Any]] = [
+        {"stratum": str(number % strata), "stratum_size": 200 // strata} for number in range(180)
+    ]
+    draws = draws_of(places if strata > 1 else [{}] * 180, 200)
+    assert _interval([False] * 180, draws) == pytest.approx((0.0, 1 / 200))
+    assert _interval([True] * 180, draws) == pytest.approx((199 / 200, 1.0))
+
+
+def test_what_was_tried_is_known() -> None:
+    """3 hits of 199 of 200 are 3 or 4 of all; of a group of 10 of 20 tried, in which 1 of 5 hit,
+    1 to 6 of 10, since 4 are none.
+    """
+    assert _interval([n < 3 for n in range(199)], draws_of([{}] * 199, 200)) == (3 / 200, 4 / 200)
+    (low, high) = _interval([True] + [False] * 4, draws_of([{}] * 10, 20)[:5])
+    assert (low, high) == (1 / 10, 6 / 10)
 
 
 def test_a_census_differs_for_certain() -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from fi_notebook.campaign.execute import carried_out
-from fi_notebook.campaign.worker import Bench, Job, Settings
+from fi_notebook.campaign.execute import Here, Tasks
+from fi_notebook.campaign.worker import Bench, Job
 from fi_notebook.core.fault import Fault
 from fi_notebook.core.site import Target
 from tests.campaign.test_journal import ROW
@@ -36,5 +36,5 @@ def test_a_task_takes_about_a_second(
     bench = object.__new__(Bench)
     fault = Fault(id="f1", target=Target.parse("relu*1:0"), model="zero")
     jobs = [Job(number, "relu*1:0", 0, fault) for number in range(1, 13)]
-    made = carried_out(Settings("a:b", {}), jobs, bench, chunk=8, stop=lambda: False, soon=soon)
+    made = Here(bench).rows(Tasks(jobs, 8, soon=soon), stop=lambda: False)
     assert [len(some) for some in made] == sizes

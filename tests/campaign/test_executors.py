@@ -239,18 +239,20 @@ def _forever() -> None:
         sum(range(100))
 
 
+class Nobody:
+    """What can be stopped anywhere."""
+
+    def cancel(self) -> None:
+        """Nothing runs that could be cancelled."""
+
+    def interrupt(self, raise_in_it: Callable[[], object]) -> bool:
+        """Anywhere."""
+        raise_in_it()
+        return True
+
+
 def test_a_loop_without_calls_is_stopped_too() -> None:
     """Where nothing asks whether to stop, an exception is raised in the thread."""
-
-    class Nobody:
-        def cancel(self) -> None:
-            """Nothing runs that could be cancelled."""
-
-        def interrupt(self, raise_in_it: Callable[[], object]) -> bool:
-            """Anywhere."""
-            raise_in_it()
-            return True
-
     with Guard(0.2, Nobody(), grace=0.2) as guard:
         with pytest.raises(Overtime), guard.watching():
             _forever()
@@ -279,6 +281,22 @@ def test_what_is_put_back_is_not_interrupted() -> None:
         with guard.watching():
             assert not guard.late
     assert asked == [False, False, True]
+
+
+def test_time_that_ends_while_a_block_does_is_over() -> None:
+    """Raised where the end of the block waits for the lock, it leaves no time to run out again."""
+
+    class Late:
+        def __enter__(self) -> None:
+            raise Overtime
+
+        def __exit__(self, *_: object) -> None:
+            """Never entered."""
+
+    guard = Guard(60.0, Nobody())
+    with pytest.raises(Overtime), guard.watching():
+        guard._lock = Late()  # type: ignore[assignment]  # as if it were raised just there
+    assert guard._deadline is None
 
 
 def test_a_fault_that_kills_its_worker_is_a_crash_with_the_reason() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,7 @@ from fi_notebook.campaign import Results, Row
 from fi_notebook.campaign.pictures import Pictures
 from fi_notebook.campaign.statistics import wilson
 from fi_notebook.core.run import OUTCOMES
+from fi_notebook.core.words import spoken
 from fi_notebook.report.campaign_figures import campaign_figures
 from tests.campaign.test_journal import ROW
 
@@ -39,6 +41,8 @@ def test_several_outcomes_have_one_rate_together() -> None:
     assert counts == {"harm": (6, 10), "masked": (4, 10), "nan": (3, 10), "crash": (2, 10)}
     assert (rates["nan"].low, rates["nan"].high) == pytest.approx(wilson(3, 10))
     assert found.rates(of="harm") == [rates["harm"]]
+    every = found.rates(of=["harm", "every"])
+    assert [rate.outcome for rate in every] == ["harm", *OUTCOMES]
     with pytest.raises(ValueError, match="no outcome 'harms'; did you mean 'harm'"):
         found.rates(of="harms")
 
@@ -51,10 +55,28 @@ def test_an_outcome_that_never_came_has_an_upper_end() -> None:
     (crash,) = found.rates(of="crash")
     assert (crash.count, crash.low) == (0, 0.0)
     assert crash.high == pytest.approx(0.0370, abs=5e-5)
-    table = found.rates_to_pandas(of="every").set_index("outcome")
+    every = found.rates(of="every").to_pandas()
+    assert every.equals(found.rates_to_pandas(of="every"))
+    table = every.set_index("outcome")
     assert list(table.index) == list(OUTCOMES)
     assert table.loc["crash", "high"] == crash.high
     assert table.loc["changed", "worth"] == 100
+
+
+def test_a_table_of_no_rates_has_columns() -> None:
+    """Eight of them, and no line."""
+    table = Results(()).rates().to_pandas()
+    names = ["group", "outcome", "count", "n", "rate", "low", "high", "worth"]
+    assert (list(table.columns), len(table)) == (names, 0)
+
+
+def test_a_loaded_journal_has_pictures_and_a_report(tmp_path: Path) -> None:
+    """As a campaign has; nothing runs for them."""
+    journal = tmp_path / "j.jsonl"
+    journal.write_text(ROW.to_json() + "\n")
+    found = Results.load(journal)
+    assert found.figures.outcomes().data[0].name == spoken(ROW.outcome)
+    assert "1 injection" in found.save_html(tmp_path / "c.html").read_text(encoding="utf-8")
 
 
 def test_bits_are_in_order_and_of_one_format() -> None:

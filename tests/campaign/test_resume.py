@@ -80,6 +80,20 @@ def test_rows_of_another_golden_run_are_refused(
         Campaign(QUICKSTART, n=3, **SMALL).run(journal=journal)
 
 
+def test_rows_beyond_the_plan_are_not_counted(tmp_path: Path) -> None:
+    """A journal of 12 has all 5 of a shorter campaign: 5 of 5, and not 12 of 5; it keeps its 12."""
+    journal = tmp_path / "j.jsonl"
+    Campaign(QUICKSTART, n=12, **SMALL).run(journal=journal)
+    campaign = Campaign(QUICKSTART, n=5, **SMALL)
+    found = campaign.run(journal=journal)
+    assert campaign.progress is not None
+    assert (campaign.progress.done, campaign.progress.planned) == (5, 5)
+    assert sum(campaign.progress.counts.values()) == 5
+    assert (len(found), found.planned, found.made) == (5, 5, "5 injections")
+    assert repr(campaign).endswith(": 5 of 5 made>")
+    assert Results.load(journal).made == "12 injections"
+
+
 def test_last_bits_of_another_machine_are_no_other_golden_run() -> None:
     """A loss that is as near as rounding is let through; no loss at all needs the same outputs."""
     campaign = Campaign(QUICKSTART, n=1, **SMALL)
@@ -161,7 +175,9 @@ def test_strata_weigh_as_many_faults_as_they_have() -> None:
     left = (898 / 899, 98 / 99)  # (N - n) / (N - 1): what is not tried yet
     kish = 1000**2 / (2 * 450**2 * left[0] + 2 * 50**2 * left[1])  # (Σ w)² / Σ w²
     assert changed.worth == pytest.approx(kish)
-    assert (changed.low, changed.high) == pytest.approx(wilson(0.55 * kish, kish))
+    low, high = wilson(0.55 * kish, kish)
+    assert (low, high) == pytest.approx((0.12924, 0.90962), abs=5e-6)
+    assert (changed.low, changed.high) == (129 / 1000, 910 / 1000)  # out to whole faults
     contrast = next(c for c in found.compare(found) if c.outcome == "changed")
     assert (contrast.mine, contrast.difference) == (0.55, 0)
     shares = {bar.name: bar.x[0] for bar in Pictures(found).outcomes("all").data}
