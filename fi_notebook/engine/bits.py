@@ -64,7 +64,10 @@ def same_memory(a: torch.Tensor, b: torch.Tensor) -> bool:
     """Whether two dense tensors, laid out alike, hold the same bits."""
     if _compare is None or a.device.type != "cpu":
         return bool(torch.equal(raw(a), raw(b)))
-    return not _compare(a.data_ptr(), b.data_ptr(), a.nbytes)
+    mine, theirs = a.data_ptr(), b.data_ptr()
+    if not (mine and theirs):  # of no elements, or of some that lie nowhere
+        return bool(torch.equal(raw(a), raw(b)))
+    return not _compare(mine, theirs, a.nbytes)
 
 
 def equal_bits(a: torch.Tensor, b: torch.Tensor) -> bool:

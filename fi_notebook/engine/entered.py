@@ -4,8 +4,9 @@
     …                       # the step; a person's own modes may be entered and left in it
     entered.leave()
 
-Leaving a dispatch mode is positional: a person's mode that was entered before ours and
-left while ours was on has popped *ours* and stayed itself. `Entered.restack` mends that.
+Leaving a dispatch mode is positional: it pops what is on top. So ours goes beneath the
+modes that a person has open, as a session's is beneath those that the step opens, and sees
+what these let through. Where modes were left out of order, `Entered.restack` mends that.
 
 Limits: a thread's modes can be taken off by that thread alone. Left from another one,
 the mode does nothing at once, and goes at the next forward or optimizer step there.
@@ -35,6 +36,11 @@ __all__ = ["Entered"]
 logger = logging.getLogger("fi_notebook")
 
 
+_FLAGS = (
+    "old_dispatch_mode_flags",
+    "old_non_infra_dispatch_mode_flags",
+    "old_without_ignore_compile_internals_dispatch_mode_flags",
+)
 _stanced: list[Entered] = []  # registry: whose stance is on, in order
 
 
@@ -51,7 +57,7 @@ class Entered:
         mode.off = False
         self._stance = torch.compiler.set_stance("force_eager")
         _stanced.append(self)
-        mode.__enter__()
+        _enter_beneath(mode)
         forks.add(self)
 
     @property
@@ -92,6 +98,7 @@ class Entered:
             if self.here:
                 self._restack()
                 above = _pop_until(self._mode)
+                _exchange_flags(self._mode, above)
                 self._mode.__exit__(None, None, None)
                 for mode in reversed(above):
                     _push_mode(mode)
@@ -118,7 +125,7 @@ class Entered:
         """Put the mode back on where another one's exit took it off; warns once.
 
         Args:
-            on_top: Whether it is to be further out than every other mode of ours.
+            on_top: Whether it is to see calls before every other mode of ours does.
         """
         if self.here and not self._left:
             self._restack()
@@ -130,7 +137,9 @@ class Entered:
         above = stack[[mode is self._mode for mode in stack].index(True) + 1 :]
         if any(isinstance(mode, Interceptor) for mode in above):
             _pop_until(self._mode)
-            for mode in (*above, _pop_mode()):
+            _pop_mode()
+            last = max(n for n, mode in enumerate(above) if isinstance(mode, Interceptor))
+            for mode in (*above[: last + 1], self._mode, *above[last + 1 :]):
                 _push_mode(mode)
 
     def _restack(self) -> None:
@@ -148,6 +157,29 @@ class Entered:
                 kept.append(mode)
         for mode in (*reversed(kept), self._mode):
             _push_mode(mode)
+
+
+def _enter_beneath(mode: Interceptor) -> None:
+    """Enter a mode beneath those of a person, whose own exits pop what is on top."""
+    above: list[TorchDispatchMode] = []
+    while stack := _get_current_dispatch_mode_stack():
+        if isinstance(stack[-1], Interceptor):
+            break
+        above.append(_pop_mode())
+    try:
+        mode.__enter__()
+        _exchange_flags(mode, above)
+    finally:
+        for other in reversed(above):
+            _push_mode(other)
+
+
+def _exchange_flags(mode: Interceptor, above: list[TorchDispatchMode]) -> None:
+    """Let a mode and the next one above it change places in what their exits put back."""
+    for name in _FLAGS if above else ():
+        mine, theirs = getattr(mode, name, ()), getattr(above[-1], name, ())
+        if mine and theirs:
+            mine[-1], theirs[0] = theirs[0], mine[-1]
 
 
 def _pop_until(wanted: TorchDispatchMode | None) -> list[TorchDispatchMode]:

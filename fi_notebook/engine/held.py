@@ -24,7 +24,8 @@ from typing import Any
 import torch
 
 from fi_notebook.engine.plain import CONTAINERS, attributes_of, slots_of
-from fi_notebook.engine.storages import local_part, storage_of
+from fi_notebook.engine.storages import is_wrapper, parts_in, storage_of
+from fi_notebook.faults import has_memory
 
 __all__ = ["HeldContainer", "HeldObject", "HeldTensor", "parts_of"]
 
@@ -44,8 +45,13 @@ def parts_of(tensor: torch.Tensor) -> tuple[torch.Tensor, ...]:
     if tensor.layout in _COMPRESSED:
         indices = _COMPRESSED[tensor.layout]
         return *(read(tensor) for read in indices), tensor.values()
-    part = local_part(tensor)
-    return () if storage_of(part) is None else (part,)
+    if is_wrapper(tensor):
+        return tuple(chain.from_iterable(map(parts_of, parts_in(tensor))))
+    storage = storage_of(tensor)
+    if storage is None:
+        return ()
+    freed = not storage.nbytes()  # by one who will ask for it again
+    return (tensor,) if freed or tensor.is_meta or has_memory(tensor) else ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,7 +60,7 @@ class HeldTensor:
 
     Attributes:
         tensor: The tensor.
-        alias: Points to the storage that it had; None where a part of it is held instead.
+        alias: Points to the storage that it had; None where its parts are held instead.
         version: Its version; None where inference mode keeps none.
         requires_grad: Whether it asked for a gradient.
         keeps_grad: Whether it has a gradient of its own.
@@ -83,7 +89,7 @@ class HeldTensor:
             twin = None if node is None else _Twin.apply(tensor)
         return cls(
             tensor,
-            tensor.detach() if local_part(tensor) is tensor else None,
+            None if is_wrapper(tensor) else tensor.detach(),
             None if tensor.is_inference() else tensor._version,
             tensor.requires_grad,
             keeps_grad,

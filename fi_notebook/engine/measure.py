@@ -23,6 +23,7 @@ from fi_notebook.engine.bits import changed_mask, equal_bits, position_hash
 from fi_notebook.engine.ruler import QUICK, QUICK_BLOCK, Ruler, pairs
 from fi_notebook.engine.storages import is_dense, is_plain, local_part
 from fi_notebook.engine.store import Kept, sampled
+from fi_notebook.faults import has_memory
 from fi_notebook.faults.bits import format_of
 from fi_notebook.faults.numbers import whole_numbers
 
@@ -351,10 +352,21 @@ def dense(tensor: torch.Tensor) -> torch.Tensor:
     return tensor if tensor.layout == torch.strided else tensor.detach().to_dense()
 
 
+def _with_values(named: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Those that have values at hand; a meta tensor, a wrapper and a nested one have none."""
+    parts = {name: local_part(tensor) for name, tensor in named.items()}
+    return {
+        name: tensor
+        for name, tensor in parts.items()
+        if not tensor.is_nested and (tensor.layout != torch.strided or has_memory(tensor))
+    }
+
+
 def differences(
     golden: Mapping[str, torch.Tensor], faulty: Mapping[str, torch.Tensor]
 ) -> tuple[Difference, ...]:
-    """One difference per name that either side has, in the golden order."""
+    """One difference per name with values that either side has, in the golden order."""
+    golden, faulty = _with_values(golden), _with_values(faulty)
     names, ruler = dict.fromkeys((*golden, *faulty)), Ruler(brief=True, single=True)
     return tuple(
         difference(name, golden[name], faulty[name], ruler)

@@ -181,7 +181,7 @@ class Snapshot:
         parts = parts_of(tensor)
         if not parts:
             self._opaque(tensor)
-            return ()
+            return (vars(tensor),)
         held = HeldTensor.take(tensor)
         self._tensors.append(held)
         for part in parts:
@@ -191,7 +191,8 @@ class Snapshot:
 
     def _bits(self, part: torch.Tensor) -> None:
         storage = part.untyped_storage()
-        if storage._cdata not in self._bytes and storage.nbytes():
+        there = storage.nbytes() and not part.is_meta
+        if storage._cdata not in self._bytes and there:
             whole = torch.empty(0, dtype=torch.uint8, device=part.device).set_(storage)
             _, saved = self._like.get(storage._cdata, (None, None))
             if saved is None or not equal_bits(saved, whole):
@@ -200,6 +201,8 @@ class Snapshot:
             self._bytes[storage._cdata] = (whole, saved)
 
     def _opaque(self, tensor: torch.Tensor) -> None:
+        if torch._is_zerotensor(tensor):  # nobody can write into it
+            return
         saved = tensor.detach().clone()
         self._calls.append(partial(tensor.detach().copy_, saved))
 

@@ -16,6 +16,8 @@ import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
+from fi_notebook.faults import has_memory
+
 __all__ = [
     "StorageMap",
     "address_of",
@@ -23,9 +25,11 @@ __all__ = [
     "is_dense",
     "is_plain",
     "is_readable",
+    "is_wrapper",
     "local_part",
     "memory_of",
     "overlap",
+    "parts_in",
     "shape_of",
     "storage_of",
     "tensors_in",
@@ -141,19 +145,29 @@ def address_of(tensor: torch.Tensor) -> int | None:
 
 def is_plain(tensor: torch.Tensor) -> bool:
     """Whether its elements are what its own memory holds, at its strides."""
-    if type(tensor) not in _PLAIN and is_traceable_wrapper_subclass(tensor):
-        return False
     lazy = tensor.is_conj() or tensor.is_neg()
-    return tensor.layout == torch.strided and not (lazy or tensor.is_nested)
+    return tensor.layout == torch.strided and not (lazy or tensor.is_nested) and has_memory(tensor)
+
+
+def is_wrapper(tensor: torch.Tensor) -> bool:
+    """Whether it is made of other tensors, which hold what it holds."""
+    return type(tensor) not in _PLAIN and is_traceable_wrapper_subclass(tensor)
+
+
+def parts_in(wrapper: Any) -> list[torch.Tensor]:
+    """The tensors that a wrapper is made of."""
+    return [getattr(wrapper, name) for name in wrapper.__tensor_flatten__()[0]]
 
 
 def is_readable(tensor: torch.Tensor) -> bool:
     """Whether its elements can be read where they lie.
 
-    Not those of a sparse, quantized, nested or meta tensor, or where several share a byte.
+    Not those of a sparse, quantized or nested tensor, of one that has no memory, or where
+    several share a byte. Of a distributed tensor: those that this rank keeps.
     """
+    tensor = local_part(tensor)
     there = tensor.layout == torch.strided and not tensor.is_quantized
-    return there and not (tensor.is_nested or tensor.is_meta or tensor.dtype in _PACKED)
+    return there and not (tensor.is_nested or tensor.dtype in _PACKED) and has_memory(tensor)
 
 
 def shape_of(tensor: torch.Tensor) -> tuple[int, ...]:

@@ -256,7 +256,6 @@ class StoredStriker:
         identity = faults.firing(fault, site, step, rank=self._striker.rank, micro_batch=batch)
         if not aim.armed or not faults.comes_up(fault.probability, fault.seed, *identity):
             return
-        generator = faults.generator(fault.seed, *identity, device=tensor.device)
         hit = self._striker.strike(
             aim,
             site,
@@ -264,7 +263,11 @@ class StoredStriker:
             tensor,
             "stored",
             lambda: faults.corrupt(
-                tensor, fault.model, fault.parameters, fault.elements, generator
+                tensor,
+                fault.model,
+                fault.parameters,
+                fault.elements,
+                faults.generator(fault.seed, *identity, device=tensor.device),
             ),
         )
         if hit is not None and fault.scope == "value":

@@ -39,7 +39,7 @@ from fi_notebook.faults.registry import (
     unregister,
 )
 from fi_notebook.faults.seeds import comes_up, firing, generator
-from fi_notebook.faults.tensors import materialised, overlaps, refusal, unreadable
+from fi_notebook.faults.tensors import has_memory, materialised, overlaps, refusal, unreadable
 
 __all__ = [
     "REQUIRED",
@@ -63,6 +63,7 @@ __all__ = [
     "flip_one",
     "generator",
     "get",
+    "has_memory",
     "materialised",
     "missing",
     "models",

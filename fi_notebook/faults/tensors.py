@@ -18,6 +18,7 @@ from fi_notebook.faults.bits import bit_view, format_of, from_bits
 
 __all__ = [
     "coordinates",
+    "has_memory",
     "materialised",
     "overlaps",
     "pieces",
@@ -26,6 +27,8 @@ __all__ = [
     "take",
     "unreadable",
 ]
+
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 PIECE = 1 << 22
 """How many elements a pass over a large tensor holds at a time."""
@@ -65,7 +68,36 @@ def unreadable(tensor: torch.Tensor) -> str:
     if tensor.layout != torch.strided:
         layout = str(tensor.layout).removeprefix("torch.")
         return f"layout {layout} is not supported; strike its values() or a dense tensor"
-    return "a tensor on the meta device has no values" if tensor.is_meta else ""
+    if tensor.is_meta:
+        return "a tensor on the meta device has no values"
+    return "" if has_memory(tensor) else f"{_kind(tensor)} has no memory of its own"
+
+
+def has_memory(tensor: torch.Tensor) -> bool:
+    """Whether the elements of a strided tensor lie somewhere.
+
+    Not those of a wrapper, a fake or a meta tensor, of memory that was given back, or of
+    the zeros that automatic differentiation implies.
+
+    Args:
+        tensor: Any strided tensor.
+
+    Returns:
+        Whether they do; True of no elements.
+    """
+    try:
+        if type(tensor) not in _PLAIN and tensor.untyped_storage().device.type == "meta":
+            return False
+        offset = tensor.storage_offset() * tensor.element_size()
+        return tensor.data_ptr() > offset or tensor.numel() == 0  # it counts from nowhere
+    except (NotImplementedError, RuntimeError):
+        return False
+
+
+def _kind(tensor: torch.Tensor) -> str:
+    if torch._is_zerotensor(tensor):  # noqa: SLF001  # it has no public name
+        return "a tensor of implied zeros, as forward-mode differentiation makes them,"
+    return "a tensor" if type(tensor) in _PLAIN else f"a {type(tensor).__name__}"
 
 
 def overlaps(tensor: torch.Tensor) -> bool:

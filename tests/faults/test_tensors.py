@@ -247,3 +247,13 @@ def test_one_element_of_a_large_tensor_costs_no_copy() -> None:
     made = sum(event.self_cpu_memory_usage for event in profile.key_averages())
     assert made < 1 << 16
     assert (found.before.numel(), found.changed) == (1, 1)
+
+
+def test_implied_zeros_are_refused_by_name() -> None:
+    """Zeros that have no memory are refused, a slice of them too."""
+    zeros = torch._efficientzerotensor((3,))
+    expected = (
+        "a tensor of implied zeros, as forward-mode differentiation makes them, "
+        "has no memory of its own"
+    )
+    assert [refusal(zeros), refusal(zeros[1:])] == [expected, expected]
