@@ -279,3 +279,18 @@ def test_a_change_of_the_plan_is_spoken_and_logged(shown: Open, session: Session
             "f2 switched on",
             "f2 switched off",
         ]
+
+
+def test_what_is_pressed_in_the_plan_has_room(shown: Open, session: Session) -> None:
+    """At least 24 pixels in each direction; of the checkbox with the margin around it."""
+    session.arm("relu*1:0", "zero")
+    with shown(session) as bridge:
+        pressed = ".fi-fault > .fi-small, .fi-fault > input, .fi-tools > button"
+        sizes = bridge.page.locator(pressed).evaluate_all(
+            """(all) => all.map((each) => {
+              const { width, height } = each.getBoundingClientRect();
+              const { margin } = getComputedStyle(each);
+              return Math.min(width, height) + 2 * parseFloat(margin); })"""
+        )
+        assert len(sizes) == 6  # checkbox, edit, ×; undo, redo, copy as JSON
+        assert min(sizes) >= 24
