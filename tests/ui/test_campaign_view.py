@@ -148,7 +148,8 @@ def test_the_most_harmful_rows_come_first() -> None:
 
 def test_a_rate_without_an_interval_is_exact(monkeypatch: pytest.MonkeyPatch) -> None:
     """Both ends are the rate, 1 of 32; where they are not, they stand."""
-    campaign = _campaign(2).run()
+    campaign = _campaign(2)
+    campaign.run()
     rate = Rate("all", "changed", 1, 32, 1 / 32, 1 / 32, 1 / 32, 32.0)
     told = (rate, replace(rate, low=0.015, high=0.105))
     monkeypatch.setattr(Results, "rates", lambda results: told)
