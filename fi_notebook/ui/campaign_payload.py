@@ -19,6 +19,7 @@ from fi_notebook.analysis.words import about, told_apart
 from fi_notebook.campaign.counted import Counted
 from fi_notebook.campaign.journal import Row
 from fi_notebook.campaign.results import Results
+from fi_notebook.campaign.statistics import Rate
 from fi_notebook.core.run import HARMLESS
 from fi_notebook.core.trace import Trace
 from fi_notebook.core.words import counted, spoken
@@ -71,10 +72,17 @@ def _rates(results: Results) -> list[list[str]]:
             spoken(rate.outcome),
             f"{rate.count:,} of {rate.n:,}",
             about(rate.rate, 1),
-            f"{about(rate.low, 1)} to {about(rate.high, 1)}",
+            _interval(rate),
         ]
         for rate in results.rates()
     ]
+
+
+def _interval(rate: Rate) -> str:
+    """The interval of a rate; of what was tried in full there is none."""
+    if rate.low == rate.high:
+        return "exact"
+    return f"{about(rate.low, 1)} to {about(rate.high, 1)}"
 
 
 def _changed(results: Results) -> list[Row]:

@@ -101,7 +101,10 @@ test("a box is off where all its faults are, and a click switches on", async () 
   const sent = [];
   const store = new Store((content) => {
     sent.push(content);
-    setImmediate(() => store.receive({ kind: "reply", data: { id: content.id, data: null }, columns: {} }));
+    setImmediate(() => {
+      plan(fault("f1", false), fault("f2", true));
+      store.receive({ kind: "reply", data: { id: content.id, data: null }, columns: {} });
+    });
   });
   const plan = (...faults) => store.receive({ kind: "plan", data: { faults }, columns: {} });
   const fault = (id, enabled) => ({ id, enabled, rows: [3] });
@@ -111,7 +114,7 @@ test("a box is off where all its faults are, and a click switches on", async () 
   assert.equal(store.boxOf(3), "armed");
   plan(fault("f1", false), fault("f2", false));
   assert.equal(store.boxOf(3), "off");
-  assert.equal(await store.toggleArmed(3), "f2");
+  assert.equal(await store.toggleArmed(3), "f2 switched on");
   assert.deepEqual([sent[0].kind, sent[0].fault, sent[0].on], ["enable", "f2", true]);
 });
 

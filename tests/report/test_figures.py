@@ -434,6 +434,23 @@ def test_numbers_stand_where_no_line_strikes_them_through() -> None:
     assert figure.layout.yaxis.range == pytest.approx([2 - 0.4, 3 + 0.4])
 
 
+@pytest.mark.parametrize(
+    ("losses", "ticks"),
+    [
+        ([0.0, 1.2e34], ["0", "5e+33", "1e+34"]),  # 1.2e34 / 4 is rounded up to steps of 5e33
+        ([1.0, 1e34], ["1", "1e+09", "1e+18", "1e+27"]),  # 34 / 4 decades, rounded up to 9
+        ([2.0, 2.0], ["2"]),
+        ([-3.0, 7.0], ["0", "5"]),  # 10 / 4 is rounded up to 5
+    ],
+)
+def test_no_tick_stands_in_the_room_beside_the_values(
+    losses: list[float], ticks: list[str]
+) -> None:
+    """The room for what is written beside the points holds no value, and so no number."""
+    figure = figures.training(run(golden=steps(losses), faulty=steps(losses)))
+    assert list(figure.layout.yaxis.ticktext) == ticks
+
+
 def test_parameters_that_never_moved_have_no_axis() -> None:
     """A distance of 0 in every step is said in words."""
     same = steps([2.0, 1.0], distances=0.0)

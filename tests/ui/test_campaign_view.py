@@ -14,6 +14,7 @@ import pytest
 from fi_notebook.campaign import Campaign
 from fi_notebook.campaign.progress import Progress
 from fi_notebook.campaign.results import Results
+from fi_notebook.campaign.statistics import Rate
 from fi_notebook.ui.campaign_payload import frame, pictures
 from tests.campaign import sessions
 from tests.tools import modebar
@@ -143,6 +144,16 @@ def test_the_most_harmful_rows_come_first() -> None:
     assert {row["elements"] for row in rows} == {"element 5"}
     there = frame(campaign, session.golden)["rows"]
     assert {row["elements"] for row in there} == {"element [0, 0, 0, 5]"}
+
+
+def test_a_rate_without_an_interval_is_exact(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both ends are the rate, 1 of 32; where they are not, they stand."""
+    campaign = _campaign(2)
+    campaign.run()
+    rate = Rate("all", "changed", 1, 32, 1 / 32, 1 / 32, 1 / 32, 32.0)
+    told = (rate, replace(rate, low=0.015, high=0.105))
+    monkeypatch.setattr(Results, "rates", lambda results: told)
+    assert [line[-1] for line in frame(campaign)["rates"]] == ["exact", "1.5% to 10.5%"]
 
 
 def test_rows_are_ordered_by_how_much_the_loss_changed() -> None:

@@ -250,3 +250,47 @@ def test_edit_goes_to_the_form(shown: Open, session: Session) -> None:
         assert page.locator(".fi-fault[aria-current=true]").count() == 1
         page.get_by_role("button", name="cancel").click()
         page.locator(".fi-fault[aria-current=true]").wait_for(state="detached")
+
+
+def test_a_change_of_the_plan_is_spoken_and_logged(shown: Open, session: Session) -> None:
+    """Switched off and on, disarmed, undone, done again, all disarmed: each in its own words."""
+    session.arm("relu*1:0", "zero")
+    session.arm("relu*2:0", "zero")
+    with shown(session) as bridge:
+        page = bridge.page
+        for name, said in (
+            ("f2 is on", "f2 switched off"),
+            ("f2 is on", "f2 switched on"),
+            ("disarm f1", "disarmed f1"),
+            ("undo", "undone: armed f1"),
+            ("redo", "redone: disarmed f1"),
+            ("Disarm all", "disarmed f2"),
+        ):
+            page.get_by_label(name).or_(page.get_by_role("button", name=name)).first.click()
+            page.locator(".fi-live").get_by_text(said, exact=True).wait_for(state="attached")
+        page.get_by_role("tab", name="Log").click()
+        entry = page.locator(".fi-entry summary")
+        entry.first.wait_for()
+        assert entry.all_inner_texts() == [
+            "disarmed f2",
+            "disarmed f1",
+            "armed f1",
+            "disarmed f1",
+            "f2 switched on",
+            "f2 switched off",
+        ]
+
+
+def test_what_is_pressed_in_the_plan_has_room(shown: Open, session: Session) -> None:
+    """At least 24 pixels in each direction; of the checkbox with the margin around it."""
+    session.arm("relu*1:0", "zero")
+    with shown(session) as bridge:
+        pressed = ".fi-fault > .fi-small, .fi-fault > input, .fi-tools > button"
+        sizes = bridge.page.locator(pressed).evaluate_all(
+            """(all) => all.map((each) => {
+              const { width, height } = each.getBoundingClientRect();
+              const { margin } = getComputedStyle(each);
+              return Math.min(width, height) + 2 * parseFloat(margin); })"""
+        )
+        assert len(sizes) == 6  # checkbox, edit, ×; undo, redo, copy as JSON
+        assert min(sizes) >= 24

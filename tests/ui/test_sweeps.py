@@ -136,3 +136,26 @@ def test_the_chosen_element_is_swept(shown: Open, session: Session) -> None:
         choose(page, "addmm*1:0")
         assert place.locator("option").all_inner_texts()[0] == "every bit of drawn elements"
         assert not place.locator("option", has_text="of element").count()
+
+
+def test_a_sweep_takes_the_focus_to_its_tab(shown: Open, session: Session) -> None:
+    """Where two panes have room, its button is hidden as it starts: the focus stays in the page."""
+    with shown(session, width=1000) as bridge:
+        page = bridge.page
+        _open_sweep(page, "relu*2:0", 1)
+        page.get_by_role("button", name="Start sweep").focus()
+        page.keyboard.press("Enter")
+        page.locator("[role=tab]:focus", has_text="Sweep").wait_for()
+        _state(page, "done")
+        assert page.locator("[role=tab]:focus").inner_text() == "Sweep"
+
+
+def test_a_result_that_hides_the_site_has_its_focus(shown: Open, session: Session) -> None:
+    """A replay from Python while the focus is in the form: it goes to the tab that is shown."""
+    session.arm("relu*2:0", "zero")
+    with shown(session, width=1000) as bridge:
+        page = bridge.page
+        choose(page, "relu*2:0")
+        page.get_by_label("fault model").focus()
+        session.replay()
+        page.locator("[role=tab]:focus", has_text="Tensor diff").wait_for()

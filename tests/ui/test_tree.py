@@ -82,12 +82,14 @@ def test_alerts_are_told_by_severity_and_lead_to_where_it_began(shown: Open) -> 
         page = bridge.page
         tile = page.locator(".fi-alert")
         assert "not finite" in tile.inner_text()
-        assert tile.locator("[data-severity=critical]").inner_text().endswith(" critical")
-        assert tile.locator("[data-severity=high]").inner_text().endswith(" high")
+        assert tile.locator("[data-severity=critical]").inner_text() == "2 begin here"
+        assert tile.locator("[data-severity=high]").inner_text().endswith(" pass it on")
         tile.click()
         page.locator(".fi-title", has_text="log*1:0").wait_for()
         chip = page.locator(".fi-row[aria-selected=true] .fi-chip.fi-bad")
         assert chip.inner_text() == "−Inf 1"
+        page.locator(".fi-legend .fi-swatch", has_text="−Inf").wait_for()
+        assert page.locator(".fi-legend .fi-scale").count() == 0, "nothing is finite"
 
 
 def test_what_a_fault_made_not_finite_is_an_alert_of_its_own(shown: Open, session: Session) -> None:

@@ -88,7 +88,7 @@ export function arrayView(view, site) {
   markArray(view.store, box, part);
   return h("div.arraybox", null, sliders(view.store, part), box, h("div.legend", null,
     part.facets > 1 ? h("span", null, `planes along axis ${part.shape.length - 3}`) : null,
-    h("span.num", null, `−${short(most)}`), h("span.scale", { "aria-hidden": "true" }), h("span.num", null, `+${short(most)}`),
+    grid.some(Number.isFinite) ? [h("span.num", null, `−${short(most)}`), h("span.scale", { "aria-hidden": "true" }), h("span.num", null, `+${short(most)}`)] : null,
     [NaN, Infinity, -Infinity].filter((value) => grid.some((x) => Object.is(x, value))).map((value) =>
       h("span.swatch", { "data-sign": signOf(value), "data-kind": Number.isNaN(value) ? "nan" : "inf" }, value > 0 ? "+Inf" : short(value))), box.fiNote, hover));
 }

@@ -4,6 +4,7 @@ import { showPane } from "./choosing.js";
 import { button, copy, h } from "./dom.js";
 import { planCode, planText } from "./fault.js";
 import { clip } from "./numbers.js";
+import { changeAloud } from "./plan.js";
 import { wholeNumber } from "./reading.js";
 import { restOf } from "./rest.js";
 
@@ -24,7 +25,7 @@ export function footPane(view) {
   const ask = (kind, fields) => () => store.tell(kind, fields);
   const replay = button("Replay", () => (store.trace ? withSteps(store, steps.value, (n) => startReplay(store, n)) : store.tell("trace")), {}, "primary");
   const stop = button("Stop", ask("stop"));
-  const disarm = button("Disarm all", ask("disarm"));
+  const disarm = button("Disarm all", () => changeAloud(view, "disarm"));
   const code = button("Copy as code", () => withSteps(store, steps.value, async (n) => {
     const text = planCode(store.plan, n);
     await copy(text, view.root);

@@ -56,6 +56,13 @@ function viewTab(store, name) {
 
 const SEVERITIES = ["critical", "high", "medium"];
 
+/** What the calls of a severity do, for people. @type {Record<string, (n: number) => string>} */
+const DOINGS = {
+  critical: (n) => (n === 1 ? "begins here" : "begin here"),
+  high: (n) => (n === 1 ? "passes it on" : "pass it on"),
+  medium: () => "finite again",
+};
+
 /** How many sites are of each phase, severity and mark; counted once per trace.
  * @type {WeakMap<Trace, any>} */
 const SIZES = new WeakMap();
@@ -90,9 +97,9 @@ function goldenAlert(store) {
   if (sizes.every((n) => !n)) return null;
   const wanted = critical ? 1 : high ? 2 : 3;
   return button([`⚠ ${count(critical + high)} not finite`,
-    SEVERITIES.map((name, at) => sizes[at] ? h("span.severity", { "data-severity": name }, `${count(sizes[at])} ${name}${name === "medium" ? ", finite again" : ""}`) : null)],
+    SEVERITIES.map((name, at) => sizes[at] ? h("span.severity", { "data-severity": name }, `${count(sizes[at])} ${DOINGS[name](sizes[at])}`) : null)],
   () => revealNext(store, (row) => alert[row] === wanted), {
-    title: "go to the next call where it began. critical: finite in, not out; high: not finite in and out; medium: not finite in, finite out",
+    title: "go to the next call where it began. begin here: finite in, not out; pass it on: not finite in and out; finite again: not finite in, finite out",
   }, "alert");
 }
 

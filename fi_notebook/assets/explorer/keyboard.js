@@ -44,10 +44,17 @@ export function placeIn(control, root) {
   return place;
 }
 
+/** Where a pane is hidden for want of room, what has the focus in the one that is shown. @param {any} root */
+function paneInstead(root) {
+  const pane = root.querySelector(`.fi-pane.fi-${root.dataset.pane}`);
+  return pane.querySelector(':scope > [role="tablist"] > [aria-selected="true"]') ?? pane;
+}
+
 const GROUPS = '[role="group"], [role="toolbar"], form, section, .fi-explorer';
 
 /** What has taken the place of a control: the same control drawn anew, or that of the next or the
- * previous item of a list; else the group around it, where no key does anything.
+ * previous item of a list; else the group around it, where no key does anything; else, where another
+ * pane is shown instead, that pane: of the result its tab.
  * @param {{ above: any, way: number[] }[]} place */
 export function successor(place) {
   const { above, way: [at, ...inside] } = place.find((each) => each.above.isConnected);
@@ -55,8 +62,9 @@ export function successor(place) {
   const controls = items.map((item) => inside.reduce((each, n) => each?.children[n], item));
   const found = controls.find((each) => each?.matches(CONTROLS) && each.tabIndex >= 0 && usable(each));
   if (found) return found;
-  const group = above.closest(GROUPS);
-  if (!group.hasAttribute("tabindex")) group.tabIndex = -1;
+  const around = above.closest(GROUPS);
+  const group = around.checkVisibility() ? around : paneInstead(around.closest(".fi-explorer"));
+  if (!group.matches(CONTROLS)) group.tabIndex = -1;
   return group;
 }
 

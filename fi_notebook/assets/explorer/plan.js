@@ -32,8 +32,8 @@ export function planPart(view) {
       if (!topics.some((t) => ["plan", "run", "state", "hello", "site", "form", "fault"].includes(t))) return;
       const { faults, undo, redo } = store.plan;
       tools.replaceChildren(...(store.readonly ? [] : [
-        button("undo", () => store.tell("undo"), { disabled: !undo || Boolean(store.lost) }, "link"),
-        button("redo", () => store.tell("redo"), { disabled: !redo || Boolean(store.lost) }, "link"),
+        button("undo", () => changeAloud(view, "undo", {}, "undone: "), { disabled: !undo || Boolean(store.lost) }, "link"),
+        button("redo", () => changeAloud(view, "redo", {}, "redone: "), { disabled: !redo || Boolean(store.lost) }, "link"),
         button("copy as JSON", () => copyJson(view), { disabled: !faults.length }, "link")]));
       file.hidden = store.readonly || Boolean(store.lost);
       list.replaceChildren(...faults.map((fault) => faultRow(view, fault)));
@@ -41,6 +41,13 @@ export function planPart(view) {
       empty.hidden = !list.hidden;
     },
   };
+}
+
+/** Change the plan, and say aloud what changed; a lead says how it came to it.
+ * @param {View} view @param {string} kind @param {Record<string, any>} [fields] @param {string} [lead] */
+export async function changeAloud(view, kind, fields = {}, lead = "") {
+  const change = await view.store.changePlan(kind, fields);
+  if (change) view.say(lead + change);
 }
 
 /** @param {View} view */
@@ -58,12 +65,12 @@ function faultRow(view, fault) {
   const disabled = store.readonly || Boolean(store.lost);
   const status = !fault.enabled ? "off" : ran ?? "armed";
   const on = h("input", { type: "checkbox", checked: fault.enabled, disabled, "aria-label": `${fault.id} is on`,
-    onchange: () => store.tell("enable", { fault: fault.id, on: on.checked }) });
+    onchange: () => changeAloud(view, "enable", { fault: fault.id, on: on.checked }) });
   return h("div.fault", { role: "listitem", "data-status": status, "aria-current": edited(store)?.fault === fault.id }, on,
     button(clip([fault.text, ...triggerTexts(fault)].join(", "), 220), () => store.reveal(fault.rows[0] ?? -1), { title: fault.code }, "link"),
     h("span.chip", { "data-status": status }, status),
     store.readonly ? null : editButton(view, fault),
-    store.readonly ? null : button("×", () => store.tell("disarm", { fault: fault.id }), { "aria-label": `disarm ${fault.id}`, disabled }, "small"),
+    store.readonly ? null : button("×", () => changeAloud(view, "disarm", { fault: fault.id }), { "aria-label": `disarm ${fault.id}`, disabled }, "small"),
     missed ? h("div.note", null, missed.reason) : null);
 }
 

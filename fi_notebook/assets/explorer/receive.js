@@ -1,5 +1,7 @@
 /** What each message of the kernel changes in the store. */
 
+import { changedFaults, planChange } from "./changes.js";
+
 /** @import { Store } from "./store.js" */
 
 /** Keeps the data of a message as it is. @param {string} name @param {...string} topics */
@@ -48,7 +50,10 @@ export const RECEIVERS = {
   sweep: kept("sweep", "sweep"),
   sweep_pictures: kept("sweepPictures", "sweep"),
   plan(store, data) {
-    store.plan = data;
+    const before = store.planned ? store.plan.faults : data.faults;
+    const change = planChange(before, data.faults);
+    if (change) store.note("info", change, changedFaults(before, data.faults));
+    Object.assign(store, { plan: data, planned: true, change });
     store.armed = new Map();
     store.told = "";
     store.off = new Set(data.faults.filter((fault) => !fault.enabled).map((fault) => fault.id));

@@ -78,7 +78,7 @@ function rowElement(view, pane, shown, at) {
   },
   h("span.name", { role: "gridcell", style: `--fi-depth:${tree.depth[node]}`, title: clip(hoverText(store, tree, node), 400) },
     h("span.twist", { "aria-hidden": "true", onclick: (e) => { e.stopPropagation(); toggle(view, node); } }, branch ? (open ? "▾" : "▸") : ""),
-    leaf ? armedBox(store, row) : null,
+    leaf ? armedBox(view, row) : null,
     tree.kind[node] >= KIND.call && isMarked(trace, row, "collective") ? collectiveMark() : null,
     h(`span.label.k${tree.kind[node]}`, null, labelParts(tree.kind[node], clip(name))),
     h("span.detail", null, clip(detail))),
@@ -115,8 +115,9 @@ function collectiveMark() {
 const BOXES = { pending: ["false", ""], free: ["false", ""], armed: ["true", "✓"], off: ["mixed", "–"] };
 
 /** Solid only when the kernel has confirmed; a dash where the fault is switched off.
- * @param {Store} store */
-function armedBox(store, row) {
+ * @param {View} view */
+function armedBox(view, row) {
+  const { store } = view;
   const state = store.boxOf(row);
   const faults = (store.armed.get(row) ?? []).map((fault) => (store.off.has(fault) ? `${fault}, switched off` : fault));
   const [checked, mark] = BOXES[state];
@@ -125,7 +126,7 @@ function armedBox(store, row) {
     "aria-label": `arm ${siteText(store.trace, row)}${state === "off" ? "; switched off" : ""}`, title: faults.join("; ") || "arm",
     onclick: (event) => {
       event.stopPropagation();
-      if (!store.readonly && !store.lost) store.toggleArmed(row).catch((error) => store.fail(error.message));
+      if (!store.readonly && !store.lost) store.toggleArmed(row).then(view.say, (error) => store.fail(error.message));
     },
   }, mark);
 }

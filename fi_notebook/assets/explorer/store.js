@@ -31,6 +31,8 @@ export class Store {
     this.trace = null;
     /** @type {any} */ this.hello = { models: [] };
     /** @type {any} */ this.plan = { faults: [], session: "session" };
+    this.planned = false; // a plan was told
+    this.change = ""; // what the last one was to the plan before it, in words
     this.run = null;
     this.runs = 0; // how many were told
     this.stale = ""; // what has become of the traced cells since
@@ -123,6 +125,14 @@ export class Store {
       this.waiting.get(id)?.reject(new Error(UNHEARD));
       this.waiting.delete(id);
     }
+  }
+
+  /** Change the plan, and tell how that went. @param {string} kind @param {Record<string, any>} [fields]
+   * @returns {Promise<string>} what changed, in words; "" where nothing did */
+  async changePlan(kind, fields = {}) {
+    this.change = "";
+    await this.tell(kind, fields);
+    return this.change;
   }
 
   /** Say in the footer and in the log what went wrong. @param {string} [more] */
@@ -292,16 +302,15 @@ export class Store {
   }
 
   /** Arm the form's fault at a site, switch on what is off there, or disarm what is armed.
-   * @returns {Promise<string | undefined>} the fault that is armed now */
+   * @returns {Promise<string>} what changed, in words */
   async toggleArmed(row) {
     const last = this.armed.get(row)?.at(-1);
     if (!last) {
       this.select(row);
-      return this.arm(row);
+      return `armed ${await this.arm(row)}`;
     }
-    const off = this.boxOf(row) === "off";
-    await this.tell(off ? "enable" : "disarm", off ? { fault: last, on: true } : { fault: last });
-    return off ? last : undefined;
+    return this.boxOf(row) === "off" ? this.changePlan("enable", { fault: last, on: true })
+      : this.changePlan("disarm", { fault: last });
   }
 
   /** What a site's box shows: pending, free, armed, or off where all its faults are.

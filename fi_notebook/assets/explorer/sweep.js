@@ -69,7 +69,7 @@ function sweepFields(store, asked, redraw) {
   const modules = parts.map((_, i) => parts.slice(0, i + 1).join(".")).reverse();
   const { element } = store.ui;
   const places = [[SITE, "every bit of drawn elements"], ...(element ? [[ELEMENT, `every bit of element [${element.join(", ")}]`]] : []),
-    ...modules.map((name) => [`module ${name}`, `${clip(name, 40)} and below`]), ["module ", "the whole model"]];
+    ...modules.map((name) => [`module ${name}`, `module ${clip(name, 40)} and all below it`]), ["module ", "the whole model"]];
   const choose = (where) => {
     Object.assign(asked, { where, count: usualCount(where) });
     redraw();

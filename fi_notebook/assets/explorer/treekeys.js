@@ -65,7 +65,7 @@ function enter(view, tree, node) {
 /** @param {View} view @param {Tree} tree */
 function armNode({ store, say }, tree, node) {
   if (store.readonly || tree.kind[node] !== KIND.site) return;
-  store.toggleArmed(tree.ref[node]).then((id) => say(id ? `armed ${id}` : "disarmed"), (error) => {
+  store.toggleArmed(tree.ref[node]).then(say, (error) => {
     store.fail(error.message);
     say(error.message);
   });

@@ -190,12 +190,29 @@ def _axis(shown: np.ndarray, *, written: bool) -> dict[str, Any]:
     axis: dict[str, Any] = {}
     if low > 0 and high > 100 * low:
         low, high = np.log10([low, high]).tolist()
-        stride = int(np.ceil((high - low) / 4))
-        axis = {"type": "log", "dtick": stride, "exponentformat": "power"}
+        axis = {"type": "log", "dtick": int(np.ceil((high - low) / 4))}
     if written:
         room = 0.4 * (high - low) or 0.4 * abs(high) or 1.0
-        axis["range"] = [low - room, high + room]
+        axis |= {"range": [low - room, high + room], **_ticks(low, high, log="type" in axis)}
     return axis
+
+
+def _ticks(low: float, high: float, *, log: bool) -> dict[str, Any]:
+    """Few round numbers between two ends: none in the room beyond them, where no value can be."""
+    least = (high - low) / 4
+    if log:
+        step = float(np.ceil(least))
+    else:
+        power = 10.0 ** np.floor(np.log10(least)) if least else 1.0
+        step = next(power * n for n in (1, 2, 5, 10) if power * n >= least)
+    counts = np.arange(np.ceil(low / step), np.floor(high / step) + 1) if least else np.empty(0)
+    ends = (counts * step + 0.0).tolist() or [low]
+    values = [float(10.0**end) for end in ends] if log else ends
+    return {
+        "tickmode": "array",
+        "tickvals": values,
+        "ticktext": [number(value) for value in values],
+    }
 
 
 def _texts(values: Mapping[str, np.ndarray]) -> dict[str, list[str]]:
