@@ -84,8 +84,7 @@ class Planned:
             steps: In which steps, counted from 0: a number, several, or text such as
                 ``"2,5-7,10-"``.
             seed: Seed of the fault's own generator.
-            id: Name of the fault in the plan; if left out, the first of ``f1``, ``f2``, … that
-                none of this session has or had.
+            id: Name of the fault in the plan; ``f1``, ``f2``, … if left out.
             modules: Module filter, one or several; None is no filter.
             code: Source-line filter such as ``run.py[83]``.
             phases: Phases in which it may strike; empty is all of them.

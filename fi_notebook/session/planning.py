@@ -39,7 +39,6 @@ class PlanBook:
         self._events = events
         self._done: list[FaultPlan] = []
         self._undone: list[FaultPlan] = []
-        self._given: set[str] = set()  # ids that faults have or had: what was told names them
         self._golden: Trace | None = None  # what the faults below were typed by
         self._typed: dict[str, tuple[Fault, Fault]] = {}  # as armed, and with its dtype
 
@@ -150,7 +149,6 @@ class PlanBook:
 
     def _set(self, plan: FaultPlan) -> None:
         self.plan = plan
-        self._given.update(fault.id for fault in plan)
         self._events.tell("plan", plan=plan)
 
     def known(self, fault: Fault | str) -> str:
@@ -162,8 +160,8 @@ class PlanBook:
         return self.plan[fault.id if isinstance(fault, Fault) else str(fault)].id
 
     def free_id(self) -> str:
-        """The first of ``f1``, ``f2``, … that no fault has or had."""
-        return next(free_ids(self._given))
+        """The first of ``f1``, ``f2``, … that no fault has."""
+        return next(free_ids([fault.id for fault in self.plan]))
 
 
 def _checked(fault: Fault, model: nn.Module, golden: Trace | None) -> str:

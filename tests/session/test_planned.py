@@ -43,20 +43,6 @@ def test_undo_and_redo_say_whether_they_can() -> None:
     assert [str(fault.target) for fault in session.plan] == ["relu*1:0"]
 
 
-def test_the_id_of_a_fault_that_is_gone_is_given_to_no_other() -> None:
-    """Of f1, f2 and a loaded f3, all disarmed or undone, none names the next: it is f4."""
-    session = _session()
-    first = session.arm("relu*1:0", "zero")
-    session.arm("relu*2:0", "zero")
-    session.disarm("f1")
-    session.load_plan(FaultPlan((replace(first, id="f3"),)))
-    session.disarm()
-    assert session.next_id == "f4"
-    assert session.arm("relu*1:0", "nan").id == "f4"
-    session.undo()
-    assert session.arm("relu*2:0", "nan").id == "f5"
-
-
 def test_of_an_earlier_plan_what_still_fits_is_taken_over() -> None:
     """In one change, with all that the faults say; the others are left out, each with its reason.
 
