@@ -370,3 +370,14 @@ def test_nobody_changes_an_armed_fault() -> None:
             held.elements["index"][0] = 3
     plain = dataclasses.asdict(pickle.loads(pickle.dumps(fault)))
     assert (plain["parameters"], plain["elements"]) == (fault.parameters, fault.elements)
+
+
+def test_a_fault_that_is_armed_again_strikes_the_same_drawn_elements() -> None:
+    """Its id, which is part of what draws them, is given again; so bits can be compared."""
+    session = _session()
+    struck = set()
+    for bit in (3, 20):
+        session.arm("relu*1:0", "bitflip", bit=bit, elements={"count": 2})
+        struck.add(str([each.index for each in session.replay().injections[0].elements]))
+        session.disarm()
+    assert len(struck) == 1
