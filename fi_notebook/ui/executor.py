@@ -204,10 +204,11 @@ class Coalescer:
             send: Called with the pending updates by kind, from any thread.
             interval: Seconds between two calls, at least.
             sparing: Whether to wait longer where sending takes its time: a tenth of it at most.
+                One that takes long alone, such as the first, which loads what draws, delays none.
         """
         self._send = send
         self._least = self._interval = interval
-        self._sparing = sparing
+        self._sparing, self._taken = sparing, 0.0
         self._pending: dict[str, Any] = {}
         self._last = float("-inf")
         self._timer: threading.Timer | None = None
@@ -268,8 +269,8 @@ class Coalescer:
             self._send(pending)
         finally:
             if self._sparing:
-                taken = time.monotonic() - began
-                self._interval = max(self._least, _SHARE * taken)
+                before, self._taken = self._taken, time.monotonic() - began
+                self._interval = max(self._least, _SHARE * min(before, self._taken))
 
 
 def _in_a_cell() -> bool:
