@@ -76,15 +76,16 @@ def test_trace_says_why_it_finds_no_site(
 
 
 def test_compare_says_where_two_traces_first_differ(
-    saved: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """As diff does, it ends with 0 where nothing differs, and with 1 where something does."""
-    assert cli.main(["compare", saved, saved]) == 0
+    trace, golden, faulty = digits_step(), str(tmp_path / "golden.fi"), str(tmp_path / "faulty.fi")
+    trace.save(golden)
+    trace.site_columns["nan"][7] = 3
+    trace.save(faulty)
+    assert cli.main(["compare", golden, golden]) == 0
     assert "0 of 18 sites differ; every site is bit-equal" in capsys.readouterr().out
-    other = digits_step()
-    other.site_columns["hash"][7] += 1
-    other.save(tmp_path / "other.fi")
-    assert cli.main(["compare", saved, str(tmp_path / "other.fi")]) == 1
+    assert cli.main(["compare", golden, faulty]) == 1
     told = capsys.readouterr().out
     assert "the traces first differ at relu*2:0" in told
     assert "1 of 18 sites differs" in told
