@@ -155,8 +155,9 @@ def is_wrapper(tensor: torch.Tensor) -> bool:
 
 
 def parts_in(wrapper: Any) -> list[torch.Tensor]:
-    """The tensors that a wrapper is made of."""
-    return [getattr(wrapper, name) for name in wrapper.__tensor_flatten__()[0]]
+    """The tensors that a wrapper is made of; a mesh of devices, which some also name, is none."""
+    parts = (getattr(wrapper, name) for name in wrapper.__tensor_flatten__()[0])
+    return [part for part in parts if isinstance(part, torch.Tensor)]
 
 
 def is_readable(tensor: torch.Tensor) -> bool:
