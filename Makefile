@@ -23,6 +23,7 @@ PROCESSES ?= 2
 SHOWN := lab
 EXTRAS := $(SHOWN),teach,campaign,test,lint
 BENCHMARKS := $(basename $(notdir $(wildcard tests/benchmarks/bench_*.py)))
+PYTEST := OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(BIN)/python -m pytest
 TSC := tests/js/node_modules/.bin/tsc
 
 .PHONY: demo test lint wheel bench soak install browser node format clean
@@ -32,11 +33,12 @@ demo: $(STAMPS)/demo
 	$(BIN)/jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root) notebooks/01_quickstart.ipynb
 
 test: install browser $(TSC)
-	OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(BIN)/python -m pytest -m "not soak" \
-	  -n $(PROCESSES) --dist worksteal --durations 15 $(ARGS)
+	$(PYTEST) -m "not soak" -n $(PROCESSES) --dist worksteal --durations 15 $(ARGS) \
+	  || { echo "what failed, or lost its process, once more and alone:"; \
+	  $(PYTEST) -m "not soak" --last-failed --last-failed-no-failures none; }
 
 soak: install browser node
-	$(BIN)/python -m pytest -m soak --timeout 3600 -o faulthandler_timeout=3700 $(ARGS)
+	$(BIN)/python -m pytest -m soak --timeout 3600 $(ARGS)
 
 bench: $(STAMPS)/benchmarks
 	for name in $(BENCHMARKS); do echo "── $$name"; $(BIN)/python -m tests.benchmarks.$$name; done
