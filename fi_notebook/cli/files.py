@@ -43,7 +43,8 @@ def trace(options: Options) -> int | None:
         return follow(LOG_ONLY, options)
     loaded = Trace.load(options.source)
     if options.find is None:
-        print(text.tree(loaded.tree(options.by or "module"), options.depth or 3))
+        asked = () if options.depth is None else (options.depth,)
+        print(text.tree(loaded.tree(options.by or "module"), *asked))
     else:
         print(text_files.sites(loaded, options.find))
     return None

@@ -49,6 +49,8 @@ def test_trace_prints_a_saved_trace(saved: str, capsys: pytest.CaptureFixture[st
     """As a tree in any view, or as a list of sites."""
     assert cli.main(["trace", saved, "--depth", "2"]) == 0
     assert "conv  Conv2d  (+1 below)" in capsys.readouterr().out
+    assert cli.main(["trace", saved, "--depth", "0"]) == 0
+    assert capsys.readouterr().out.strip() == "step  (+3 below)  14 calls"
     assert cli.main(["trace", saved, "--by", "source"]) == 0
     assert "6 in forward" in capsys.readouterr().out
     assert cli.main(["trace", saved, "--find", "relu"]) == 0
