@@ -7,13 +7,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["NONFINITE", "STATISTICS", "TensorStats", "nonfinite_count"]
+__all__ = ["NONFINITE", "NONFINITE_NAMES", "STATISTICS", "TensorStats", "nonfinite_count"]
 
 STATISTICS = ("min", "max", "mean", "std", "norm", "nan", "posinf", "neginf", "zeros")
 """The statistics of every output, in the order of a trace's columns."""
 
 NONFINITE = ("nan", "posinf", "neginf")
 """Those that count what is not finite; below 0 where they were not taken."""
+
+NONFINITE_NAMES = dict(zip(NONFINITE, ("NaN", "+Inf", "-Inf"), strict=True))
+"""What they count, as people read it."""
 
 
 @dataclass(frozen=True, slots=True)

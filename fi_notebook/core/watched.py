@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fi_notebook.core.site import Site
-from fi_notebook.core.stats import NONFINITE, STATISTICS
+from fi_notebook.core.stats import NONFINITE, NONFINITE_NAMES, STATISTICS
 from fi_notebook.core.words import counted
 from fi_notebook.errors import SiteError, did_you_mean
 
@@ -84,8 +84,8 @@ class Alert:
 
     def __str__(self) -> str:
         """``step 7: relu*2:0 holds 3 NaN, 1 +Inf``."""
-        counts = (("NaN", self.nan), ("+Inf", self.posinf), ("-Inf", self.neginf))
-        held = ", ".join(f"{n:,} {name}" for name, n in counts if n)
+        counts = ((getattr(self, key), name) for key, name in NONFINITE_NAMES.items())
+        held = ", ".join(f"{n:,} {name}" for n, name in counts if n)
         return f"step {self.step}: {self.site} holds {held}"
 
 

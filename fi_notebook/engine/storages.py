@@ -17,6 +17,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from fi_notebook.faults import has_memory
+from fi_notebook.faults.tensors import PLAIN
 
 __all__ = [
     "StorageMap",
@@ -46,13 +47,12 @@ _SPARSE = {
     torch.sparse_bsr,
     torch.sparse_bsc,
 }
-_PLAIN = (torch.Tensor, torch.nn.Parameter)
 _address: Callable[[torch.Tensor], int] = torch._C._storage_address  # type: ignore[attr-defined]  # not in its stubs; that of ``_cdata``
 
 
 def local_part(tensor: torch.Tensor) -> torch.Tensor:
     """The plain tensor that a distributed tensor keeps on this rank; any other as it is."""
-    if type(tensor) in _PLAIN:
+    if type(tensor) in PLAIN:
         return tensor
     part = getattr(tensor, "_local_tensor", tensor)
     return part if isinstance(part, torch.Tensor) else tensor
@@ -134,7 +134,7 @@ def is_dense(tensor: torch.Tensor) -> bool:
 
 def address_of(tensor: torch.Tensor) -> int | None:
     """What tells the storage of a tensor from all others that live, or None for none."""
-    if type(tensor) in _PLAIN:
+    if type(tensor) in PLAIN:
         try:
             return _address(tensor)
         except NotImplementedError:  # sparse
@@ -151,7 +151,7 @@ def is_plain(tensor: torch.Tensor) -> bool:
 
 def is_wrapper(tensor: torch.Tensor) -> bool:
     """Whether it is made of other tensors, which hold what it holds."""
-    return type(tensor) not in _PLAIN and is_traceable_wrapper_subclass(tensor)
+    return type(tensor) not in PLAIN and is_traceable_wrapper_subclass(tensor)
 
 
 def parts_in(wrapper: Any) -> list[torch.Tensor]:

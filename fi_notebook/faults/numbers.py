@@ -25,6 +25,7 @@ from fi_notebook.faults.bits import bit_view, carrier_of, format_of, from_bits, 
 __all__ = [
     "arithmetic",
     "by_part",
+    "filled",
     "is_real",
     "is_whole",
     "magnitude",
@@ -90,7 +91,7 @@ def round_to_integers(values: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
         top = math.nextafter(top, 0.0)
     rounded = values.double().nan_to_num(0.0, posinf=float("inf"), neginf=float("-inf")).round()
     whole = rounded.clamp(float(ends.min), top).to(dtype)
-    return where(rounded > top, _filled(whole, ends.max), whole)
+    return where(rounded > top, filled(whole, ends.max), whole)
 
 
 def where(condition: torch.Tensor, one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
@@ -99,12 +100,11 @@ def where(condition: torch.Tensor, one: torch.Tensor, other: torch.Tensor) -> to
     return from_bits(bits, one.dtype)
 
 
-def _filled(like: torch.Tensor, number: int) -> torch.Tensor:
-    """Integers of the same shape and dtype, all this number."""
+def filled(like: torch.Tensor, number: int | float) -> torch.Tensor:
+    """Integers or bools of the same shape and dtype, all this number, which is a whole one."""
     if like.dtype != torch.uint64:
         return torch.full_like(like, number)
-    pattern = number - (1 << 64) if number >> 63 else number
-    return torch.full_like(like.view(torch.int64), pattern).view(torch.uint64)
+    return torch.full_like(like.view(torch.int64), signed(int(number), 64)).view(torch.uint64)
 
 
 def is_whole(number: int | float) -> bool:

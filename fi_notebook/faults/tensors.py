@@ -17,6 +17,7 @@ from fi_notebook.errors import FaultError
 from fi_notebook.faults.bits import bit_view, format_of, from_bits
 
 __all__ = [
+    "PLAIN",
     "coordinates",
     "has_memory",
     "materialised",
@@ -28,7 +29,8 @@ __all__ = [
     "unreadable",
 ]
 
-_PLAIN = (torch.Tensor, torch.nn.Parameter)
+PLAIN = (torch.Tensor, torch.nn.Parameter)
+"""Types of tensors whose elements lie in memory of their own, if anywhere."""
 
 PIECE = 1 << 22
 """How many elements a pass over a large tensor holds at a time."""
@@ -86,7 +88,7 @@ def has_memory(tensor: torch.Tensor) -> bool:
         Whether they do; True of no elements.
     """
     try:
-        if type(tensor) not in _PLAIN and tensor.untyped_storage().device.type == "meta":
+        if type(tensor) not in PLAIN and tensor.untyped_storage().device.type == "meta":
             return False
         offset = tensor.storage_offset() * tensor.element_size()
         return tensor.data_ptr() > offset or tensor.numel() == 0  # it counts from nowhere
@@ -97,7 +99,7 @@ def has_memory(tensor: torch.Tensor) -> bool:
 def _kind(tensor: torch.Tensor) -> str:
     if torch._is_zerotensor(tensor):  # noqa: SLF001  # it has no public name
         return "a tensor of implied zeros, as forward-mode differentiation makes them,"
-    return "a tensor" if type(tensor) in _PLAIN else f"a {type(tensor).__name__}"
+    return "a tensor" if type(tensor) in PLAIN else f"a {type(tensor).__name__}"
 
 
 def overlaps(tensor: torch.Tensor) -> bool:

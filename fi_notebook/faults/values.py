@@ -19,6 +19,7 @@ from fi_notebook.faults.bits import Format, bit_view, dtype_of, format_of, from_
 from fi_notebook.faults.numbers import (
     arithmetic,
     by_part,
+    filled,
     is_real,
     narrow,
     random_patterns,
@@ -120,14 +121,11 @@ def _cannot_hold_float(number: int | float, layout: Format) -> str:
 
 
 def _filled(values: torch.Tensor, number: int | float) -> torch.Tensor:
-    if values.dtype == torch.uint64:
-        pattern = int(number) - (1 << 64) if int(number) >> 63 else int(number)
-        return torch.full_like(values.view(torch.int64), pattern).view(torch.uint64)
     if values.is_complex():
         real = _filled(values.real, number)
         return torch.view_as_complex(torch.stack([real, torch.zeros_like(real)], -1))
     if not is_real(values.dtype):
-        return torch.full_like(values, number)
+        return filled(values, number)
     given = torch.tensor(float(number), dtype=torch.float64, device=values.device)
     return torch.empty_like(values).copy_(narrow(given, values.dtype))
 

@@ -22,7 +22,7 @@ import numpy as np
 
 from fi_notebook.analysis.words import several
 from fi_notebook.core.site import PHASES, Target, module_text
-from fi_notebook.core.stats import NONFINITE, nonfinite_count
+from fi_notebook.core.stats import NONFINITE_NAMES, nonfinite_count
 from fi_notebook.core.trace import Trace
 from fi_notebook.core.words import agreed, counted
 from fi_notebook.errors import FiError, SiteError
@@ -51,7 +51,7 @@ def trace(found: Trace) -> str:
 def _first_of_each(found: Trace) -> list[str]:
     """How many sites hold NaN, +Inf and -Inf, and the first of each: no call before it made any."""
     lines = []
-    for name, kind in zip(NONFINITE, ("NaN", "+Inf", "-Inf"), strict=True):
+    for name, kind in NONFINITE_NAMES.items():
         rows = np.flatnonzero(found.site_columns[name] > 0)
         if len(rows):
             site = found.site(int(rows[0]))

@@ -19,7 +19,7 @@ import numpy as np
 
 from fi_notebook.core.injection import ElementChange, Injection
 from fi_notebook.core.site import Site
-from fi_notebook.core.stats import STATISTICS
+from fi_notebook.core.stats import NONFINITE_NAMES, STATISTICS
 from fi_notebook.core.words import counted
 from fi_notebook.report.arrays import elements_of, furthest, values_of
 from fi_notebook.report.names import cleaned
@@ -39,8 +39,6 @@ from fi_notebook.report.numbers import (
 from fi_notebook.report.table import indented, table
 
 __all__ = ["difference_heatmap", "injections", "scatter", "tensor_diff", "values"]
-
-_STATISTIC_NAMES = {"nan": "NaN", "posinf": "+Inf", "neginf": "-Inf"}
 
 
 def injections(found: Iterable[Injection], limit: int = 8) -> str:
@@ -79,7 +77,7 @@ def tensor_diff(injection: Injection, limit: int = 8) -> str:
 def _statistics(injection: Injection) -> str:
     before, after = injection.before, injection.after
     values = [
-        (_STATISTIC_NAMES.get(name, name), getattr(before, name), getattr(after, name))
+        (NONFINITE_NAMES.get(name, name), getattr(before, name), getattr(after, name))
         for name in STATISTICS
     ]
     cells = [
